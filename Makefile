@@ -1,0 +1,35 @@
+# Each target makes its own environment in .venv when there is none.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-slow bench lint setup
+
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $@
+
+# Libraries that only the benchmarks compare with.
+.venv/.ready-bench: .venv/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,bench]"
+	touch $@
+
+demo: setup
+	$(BIN)/rue compare disaster:width=8,height=8,samples=15,seed=1
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -n 2
+
+test-slow: setup
+	$(BIN)/pytest -m slow
+
+bench: .venv/.ready-bench
+	$(BIN)/python -m benchmarks

@@ -1,0 +1,490 @@
+"""The one-step recursion against an adversary who picks a sample at every step: sweeps, and their proof.
+
+    R(s) = min over x of  max over k of  Σ_c x(c) [ κ + g_k(c) + Σ T_k(c, s') R(s') ]
+
+where x is a distribution over the kept choices of s, or one of them. The states of `order` are swept nearest to
+a goal first; state `order[i]` keeps the choices `kept[kept_ptr[i]:kept_ptr[i+1]]`, and `mix`, beside `kept`, is the
+policy. All other states keep the value that they have.
+"""
+
+import numpy as np
+from numba import njit
+
+ROUNDING = 2.0**-53
+
+
+@njit(cache=True, nogil=True)
+def regret_gap(choice_ptr, trans_ptr, successor, prob, cost, value, gap):
+    """g_k(s,a) = C̄_k(s,a) + Σ T_k V*_k(s') − V*_k(s), the paper's Q^gap; never below zero.
+
+    Infinite where a choice may lead into a dead end, and zero at dead ends, where nobody should be.
+    """
+    samples = prob.shape[1]
+    for s in range(choice_ptr.size - 1):
+        for c in range(choice_ptr[s], choice_ptr[s + 1]):
+            for k in range(samples):
+                gap[c, k] = cost[c, k] - value[s, k]
+            for t in range(trans_ptr[c], trans_ptr[c + 1]):
+                for k in range(samples):
+                    if prob[t, k] > 0.0:
+                        gap[c, k] += prob[t, k] * value[successor[t], k]
+            for k in range(samples):
+                if not np.isfinite(value[s, k]) or gap[c, k] < 0.0:
+                    gap[c, k] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def myopic_gap(choice_ptr, cost, gap):
+    """g_k(s,a) = C̄_k(s,a) − min_b C̄_k(s,b), over all actions of the state."""
+    samples = cost.shape[1]
+    for s in range(choice_ptr.size - 1):
+        for k in range(samples):
+            low = np.inf
+            for c in range(choice_ptr[s], choice_ptr[s + 1]):
+                low = min(low, cost[c, k])
+            for c in range(choice_ptr[s], choice_ptr[s + 1]):
+                gap[c, k] = cost[c, k] - low
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _backup(c, s, trans_ptr, successor, prob, gap, kappa, value, total, stay):
+    """Per sample: what choice c costs from here on, and with which probability it stays in s."""
+    samples = total.size
+    for k in range(samples):
+        total[k] = gap[c, k] + kappa
+        stay[k] = 0.0
+    for t in range(trans_ptr[c], trans_ptr[c + 1]):
+        to = successor[t]
+        if to == s:
+            for k in range(samples):
+                stay[k] += prob[t, k]
+        else:
+            v = value[to]
+            if v != 0.0:
+                for k in range(samples):
+                    total[k] += prob[t, k] * v
+
+
+@njit(cache=True, nogil=True)
+def outward(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value):
+    """First values and a policy that is proper against every adversary, in one pass from the goals outward.
+
+    Each state retries its choice until it lands on a state that was valued before it; NaN marks those that were not.
+    """
+    samples = prob.shape[1]
+    total = np.empty(samples)
+    inward = np.empty(samples)
+    for i in range(order.size):
+        value[order[i]] = np.nan
+    for i in range(order.size):
+        s = order[i]
+        best = np.inf
+        arg = -1
+        for j in range(kept_ptr[i], kept_ptr[i + 1]):
+            c = kept[j]
+            mix[j] = 0.0
+            for k in range(samples):
+                total[k] = gap[c, k] + kappa
+                inward[k] = 0.0
+            for t in range(trans_ptr[c], trans_ptr[c + 1]):
+                v = value[successor[t]]
+                if not np.isnan(v):
+                    for k in range(samples):
+                        total[k] += prob[t, k] * v
+                        inward[k] += prob[t, k]
+            worst = 0.0
+            for k in range(samples):
+                worst = max(worst, total[k] / inward[k]) if inward[k] > 0.0 else np.inf
+                if worst == np.inf:
+                    break
+            if worst < best:
+                best = worst
+                arg = j
+        if arg >= 0:
+            mix[arg] = 1.0
+        value[s] = best
+
+
+@njit(cache=True, nogil=True)
+def replies(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, reply):
+    """The adversary's best sample at each state against a fixed policy; tells how many changed."""
+    samples = prob.shape[1]
+    total = np.empty(samples)
+    stay = np.empty(samples)
+    paid = np.empty(samples)
+    changed = 0
+    for i in range(order.size):
+        s = order[i]
+        paid[:] = 0.0
+        for j in range(kept_ptr[i], kept_ptr[i + 1]):
+            if mix[j] > 0.0:
+                _backup(kept[j], s, trans_ptr, successor, prob, gap, kappa, value, total, stay)
+                for k in range(samples):
+                    paid[k] += mix[j] * (total[k] + stay[k] * value[s])
+        best = paid.argmax()
+        # A reply is left only for a better one, so that ties do not make it wander.
+        if paid[best] > paid[reply[i]] + 1e-13 * abs(paid[best]):
+            reply[i] = best
+            changed += 1
+    return changed
+
+
+@njit(cache=True, nogil=True)
+def improve_pure(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, tolerance, break_ties):
+    """A greedy Gauss–Seidel sweep over single choices. Returns how many changed and the largest change of a value.
+
+    A choice is left only for one that is better by more than the tolerance; with `break_ties` the first choice
+    within the tolerance of the best is taken instead.
+    """
+    samples = prob.shape[1]
+    total = np.empty(samples)
+    stay = np.empty(samples)
+    changed = 0
+    delta = 0.0
+    for i in range(order.size):
+        s = order[i]
+        best = np.inf
+        arg = -1
+        current = np.inf
+        now = -1
+        for j in range(kept_ptr[i], kept_ptr[i + 1]):
+            _backup(kept[j], s, trans_ptr, successor, prob, gap, kappa, value, total, stay)
+            worst = 0.0
+            for k in range(samples):
+                leave = 1.0 - stay[k]
+                q = total[k] / leave if leave > 1e-15 else np.inf
+                worst = max(worst, q)
+            if mix[j] > 0.0:
+                current = worst
+                now = j
+            if worst < best - (tolerance if break_ties else 0.0):
+                best = worst
+                arg = j
+        if arg >= 0 and arg != now and (break_ties or best < current - tolerance):
+            if now >= 0:
+                mix[now] = 0.0
+            mix[arg] = 1.0
+            changed += 1
+        else:
+            best = current
+        change = abs(best - value[s])
+        if change > delta:
+            delta = change
+        value[s] = best
+    return changed, delta
+
+
+@njit(cache=True, nogil=True)
+def settle(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, sweeps, tolerance):
+    """Sweeps with the policy fixed: the adversary alone improves."""
+    samples = prob.shape[1]
+    total = np.empty(samples)
+    stay = np.empty(samples)
+    sum_total = np.empty(samples)
+    sum_stay = np.empty(samples)
+    delta = 0.0
+    for _ in range(sweeps):
+        delta = 0.0
+        for i in range(order.size):
+            s = order[i]
+            sum_total[:] = 0.0
+            sum_stay[:] = 0.0
+            for j in range(kept_ptr[i], kept_ptr[i + 1]):
+                x = mix[j]
+                if x > 0.0:
+                    _backup(kept[j], s, trans_ptr, successor, prob, gap, kappa, value, total, stay)
+                    for k in range(samples):
+                        sum_total[k] += x * total[k]
+                        sum_stay[k] += x * stay[k]
+            worst = 0.0
+            for k in range(samples):
+                leave = 1.0 - sum_stay[k]
+                q = sum_total[k] / leave if leave > 1e-15 else np.inf
+                worst = max(worst, q)
+            change = abs(worst - value[s])
+            if change > delta:
+                delta = change
+            value[s] = worst
+        if delta <= tolerance:
+            break
+    return delta
+
+
+@njit(cache=True, nogil=True)
+def solve_matrix(matrix, tableau, basis, mix, belief):
+    """The value of a matrix game by a tableau simplex: column player mixes `mix` to minimise the largest row.
+
+    Entries are scaled into [1, 2], so that no first phase is needed: maximise Σu subject to M u ≤ 1, u ≥ 0; the
+    value is 1/Σu, the mixture u/Σu, and the dual gives the row player's `belief`. Dantzig's rule, Bland's after
+    100 pivots. Returns the value and the number of pivots, -1 if they ran out.
+    """
+    rows, columns = matrix.shape
+    low = matrix.min()
+    span = matrix.max() - low
+    if span <= 0.0:
+        mix[:] = 0.0
+        mix[0] = 1.0
+        belief[:] = 1.0 / rows
+        return low, 0
+    width = columns + rows
+    tableau[:, :] = 0.0
+    for i in range(rows):
+        for j in range(columns):
+            tableau[i, j] = 1.0 + (matrix[i, j] - low) / span
+        tableau[i, columns + i] = 1.0
+        tableau[i, width] = 1.0
+        basis[i] = columns + i
+    for j in range(columns):
+        tableau[rows, j] = -1.0
+    pivots = 0
+    while pivots < 1000:
+        enter = -1
+        best = -1e-12
+        for j in range(width):
+            if tableau[rows, j] < best:
+                enter = j
+                if pivots > 100:
+                    break
+                best = tableau[rows, j]
+        if enter < 0:
+            break
+        leave = -1
+        ratio = np.inf
+        for i in range(rows):
+            if tableau[i, enter] > 1e-12:
+                r = tableau[i, width] / tableau[i, enter]
+                if r < ratio or (r == ratio and basis[i] < basis[leave]):
+                    ratio = r
+                    leave = i
+        pivot = tableau[leave, enter]
+        for j in range(width + 1):
+            tableau[leave, j] /= pivot
+        for i in range(rows + 1):
+            factor = tableau[i, enter]
+            if i != leave and factor != 0.0:
+                for j in range(width + 1):
+                    tableau[i, j] -= factor * tableau[leave, j]
+        basis[leave] = enter
+        pivots += 1
+    if pivots == 1000:
+        return np.inf, -1
+    mix[:] = 0.0
+    for i in range(rows):
+        if basis[i] < columns:
+            mix[basis[i]] = max(tableau[i, width], 0.0)
+    mix /= mix.sum()
+    for i in range(rows):
+        belief[i] = max(tableau[rows, columns + i], 0.0)
+    belief /= belief.sum()
+    # The value of the mixture itself, so that rounding in the tableau cannot flatter it.
+    value = -np.inf
+    for i in range(rows):
+        paid = 0.0
+        for j in range(columns):
+            paid += matrix[i, j] * mix[j]
+        value = max(value, paid)
+    return value, pivots
+
+
+@njit(cache=True, nogil=True)
+def improve_mixed(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, tolerance, belief):
+    """A greedy sweep over distributions: one matrix game per state. `belief[i]` is the adversary's answer.
+
+    Returns how many mixtures changed, the largest change of a value, and the pivots.
+    """
+    samples = prob.shape[1]
+    most = 0
+    for i in range(order.size):
+        most = max(most, kept_ptr[i + 1] - kept_ptr[i])
+    total = np.empty(samples)
+    stay = np.empty(samples)
+    matrix_all = np.empty((samples, most))
+    tableau_all = np.empty((samples + 1) * (samples + most + 1))
+    basis = np.empty(samples, np.int64)
+    fresh = np.empty(most)
+    changed = 0
+    pivots = 0
+    delta = 0.0
+    for i in range(order.size):
+        s = order[i]
+        first = kept_ptr[i]
+        count = kept_ptr[i + 1] - first
+        matrix = matrix_all[:, :count]
+        for j in range(count):
+            _backup(kept[first + j], s, trans_ptr, successor, prob, gap, kappa, value, total, stay)
+            for k in range(samples):
+                matrix[k, j] = total[k] + stay[k] * value[s]
+        current = 0.0
+        for k in range(samples):
+            paid = 0.0
+            for j in range(count):
+                paid += mix[first + j] * matrix[k, j]
+            current = max(current, paid)
+        tableau = tableau_all[: (samples + 1) * (samples + count + 1)].reshape((samples + 1, samples + count + 1))
+        best, used = solve_matrix(matrix, tableau, basis, fresh[:count], belief[i])
+        pivots += max(used, 0)
+        if used >= 0 and best < current - tolerance:
+            for j in range(count):
+                mix[first + j] = fresh[j]
+            changed += 1
+        else:
+            best = current
+        delta = max(delta, abs(best - value[s]))
+        value[s] = best
+    return changed, delta, pivots
+
+
+@njit(cache=True, nogil=True)
+def policy_steps(order, kept_ptr, kept, mix, trans_ptr, successor, prob, weight, sweeps, tolerance, ceiling):
+    """Upper estimates of the policy's expected number of steps against any adversary, by sweeps."""
+    samples = prob.shape[1]
+    total = np.empty(samples)
+    delta = np.inf
+    for _ in range(sweeps):
+        delta = 0.0
+        for i in range(order.size):
+            s = order[i]
+            total[:] = 0.0
+            for j in range(kept_ptr[i], kept_ptr[i + 1]):
+                x = mix[j]
+                if x <= 0.0:
+                    continue
+                for t in range(trans_ptr[kept[j]], trans_ptr[kept[j] + 1]):
+                    w = x * weight[successor[t]]
+                    for k in range(samples):
+                        total[k] += prob[t, k] * w
+            most = 1.0 + total.max()
+            if most > ceiling:
+                return np.inf
+            delta = max(delta, abs(most - weight[s]))
+            weight[s] = most
+        if delta <= tolerance:
+            break
+    return delta
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _answered(c, i, trans_ptr, successor, prob, gap, kappa, value, weight, belief, mixed, q, w):
+    """A choice's backup of values and of weights, under the adversary's answer to it.
+
+    The answer is the belief of the state where the adversary does not see the choice, and otherwise the sample that
+    is worst for the choice.
+    """
+    samples = q.size
+    for k in range(samples):
+        q[k] = gap[c, k] + kappa
+        w[k] = 0.0
+    for t in range(trans_ptr[c], trans_ptr[c + 1]):
+        v = value[successor[t]]
+        u = weight[successor[t]]
+        for k in range(samples):
+            q[k] += prob[t, k] * v
+            w[k] += prob[t, k] * u
+    if mixed:
+        backup = 0.0
+        carried = 0.0
+        for k in range(samples):
+            backup += belief[i, k] * q[k]
+            carried += belief[i, k] * w[k]
+        return backup, carried
+    worst = 0
+    for k in range(1, samples):
+        if q[k] > q[worst]:
+            worst = k
+    return q[worst], w[worst]
+
+
+@njit(cache=True, nogil=True)
+def tight_steps(
+    order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, belief, mixed, slack, weight, sweeps,
+    ceiling,
+):  # fmt: skip
+    """Upper estimates of the steps of any policy that takes only near-tight choices, against the answers to them."""
+    samples = prob.shape[1]
+    q = np.empty(samples)
+    w = np.empty(samples)
+    delta = np.inf
+    for _ in range(sweeps):
+        delta = 0.0
+        for i in range(order.size):
+            s = order[i]
+            most = 1.0
+            for j in range(kept_ptr[i], kept_ptr[i + 1]):
+                backup, carried = _answered(
+                    kept[j], i, trans_ptr, successor, prob, gap, kappa, value, weight, belief, mixed, q, w
+                )
+                if mix[j] > 0.0 or backup <= value[s] + slack:
+                    most = max(most, 1.0 + carried)
+            if most > ceiling:
+                return np.inf
+            delta = max(delta, abs(most - weight[s]))
+            weight[s] = most
+        if delta <= 0.01:
+            break
+    return delta
+
+
+@njit(cache=True, nogil=True)
+def prove_upper(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, gap_error, value, weight):
+    """The smallest ε for which value + ε·weight bounds the policy's worst case from above; see `shortest.prove`.
+
+    `gap_error` bounds the error of each gap.
+    """
+    samples = prob.shape[1]
+    q = np.empty(samples)
+    w = np.empty(samples)
+    need = 0.0
+    room = np.inf
+    for i in range(order.size):
+        s = order[i]
+        q[:] = gap_error
+        w[:] = 0.0
+        terms = 8
+        for j in range(kept_ptr[i], kept_ptr[i + 1]):
+            x = mix[j]
+            if x <= 0.0:
+                continue
+            c = kept[j]
+            for k in range(samples):
+                q[k] += x * gap[c, k]
+            for t in range(trans_ptr[c], trans_ptr[c + 1]):
+                terms += 2
+                v = x * value[successor[t]]
+                u = x * weight[successor[t]]
+                for k in range(samples):
+                    q[k] += prob[t, k] * v
+                    w[k] += prob[t, k] * u
+        unit = ROUNDING * terms
+        for k in range(samples):
+            over = q[k] - value[s] + unit * (q[k] + value[s])
+            drop = weight[s] - w[k] - unit * (w[k] + weight[s])
+            if over > 0.0:
+                need = max(need, over / drop) if drop > 0.0 else np.inf
+            elif drop < 0.0:
+                room = min(room, over / drop)
+    return need if need <= room else np.inf
+
+
+@njit(cache=True, nogil=True)
+def prove_lower(order, kept_ptr, kept, trans_ptr, successor, prob, gap, gap_error, value, weight, belief, mixed):
+    """The smallest ε for which value − ε·weight bounds every policy's worst case from below; see `shortest.prove`."""
+    samples = prob.shape[1]
+    q = np.empty(samples)
+    w = np.empty(samples)
+    need = 0.0
+    room = np.inf
+    for i in range(order.size):
+        s = order[i]
+        for j in range(kept_ptr[i], kept_ptr[i + 1]):
+            c = kept[j]
+            backup, carried = _answered(
+                c, i, trans_ptr, successor, prob, gap, 0.0, value, weight, belief, mixed, q, w
+            )
+            unit = ROUNDING * (trans_ptr[c + 1] - trans_ptr[c] + 8 + (samples if mixed else 0))
+            short = value[s] - backup + gap_error + unit * (backup + value[s])
+            drop = weight[s] - carried - unit * (weight[s] + carried)
+            if short > 0.0:
+                need = max(need, short / drop) if drop > 0.0 else np.inf
+            elif drop < 0.0:
+                room = min(room, short / drop)
+    return need if need <= room else np.inf

@@ -1,0 +1,194 @@
+"""Reachability on the graph: exact, by breadth-first search, linear in the number of transitions.
+
+`live` marks the transitions that count (positive in a sample, in all, or in any), `allowed` the choices
+that a policy may take, `alive` the states that it may visit.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def scan_prob(trans_ptr, prob):
+    """One pass over all probabilities.
+
+    Returns a bitmask per transition (1: positive in every sample, 2: positive in some), the largest
+    deviation of a row sum from one, and the first bad entry as (transition, sample), (-1, -1) if none.
+    """
+    transitions, samples = prob.shape
+    support = np.zeros(transitions, np.uint8)
+    total = np.empty(samples)
+    worst = 0.0
+    bad_transition = -1
+    bad_sample = -1
+    for choice in range(trans_ptr.size - 1):
+        total[:] = 0.0
+        for t in range(trans_ptr[choice], trans_ptr[choice + 1]):
+            low = np.inf
+            high = -np.inf
+            for k in range(samples):
+                p = prob[t, k]
+                total[k] += p
+                low = min(low, p)
+                high = max(high, p)
+                if not (p >= 0.0 and p <= 2.0) and bad_transition < 0:
+                    bad_transition = t
+                    bad_sample = k
+            if low > 0.0:
+                support[t] = 3
+            elif high > 0.0:
+                support[t] = 2
+        for k in range(samples):
+            worst = max(worst, abs(total[k] - 1.0))
+    return support, worst, bad_transition, bad_sample
+
+
+@njit(cache=True, nogil=True)
+def predecessors(successor, states):
+    """The transitions that enter each state: `ptr[S+1]`, `transition[T]`."""
+    ptr = np.zeros(states + 1, np.int64)
+    for t in range(successor.size):
+        ptr[successor[t] + 1] += 1
+    for s in range(states):
+        ptr[s + 1] += ptr[s]
+    fill = ptr[:-1].copy()
+    transition = np.empty(successor.size, np.int32)
+    for t in range(successor.size):
+        s = successor[t]
+        transition[fill[s]] = t
+        fill[s] += 1
+    return ptr, transition
+
+
+@njit(cache=True, nogil=True)
+def backward(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allowed, live):
+    """Alive states from which a goal can be reached, in breadth-first order, goals first."""
+    states = goal.size
+    seen = np.zeros(states, np.bool_)
+    order = np.empty(states, np.int32)
+    count = 0
+    for s in range(states):
+        if goal[s]:
+            seen[s] = True
+            order[count] = s
+            count += 1
+    head = 0
+    while head < count:
+        target = order[head]
+        head += 1
+        for i in range(pred_ptr[target], pred_ptr[target + 1]):
+            t = pred_trans[i]
+            choice = trans_choice[t]
+            state = choice_state[choice]
+            if live[t] and allowed[choice] and alive[state] and not seen[state]:
+                seen[state] = True
+                order[count] = state
+                count += 1
+    return seen, order[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def forward(choice_ptr, trans_ptr, successor, initial, allowed, live):
+    """States that can be reached from `initial`, in breadth-first order."""
+    states = choice_ptr.size - 1
+    seen = np.zeros(states, np.bool_)
+    order = np.empty(states, np.int32)
+    seen[initial] = True
+    order[0] = initial
+    count = 1
+    head = 0
+    while head < count:
+        state = order[head]
+        head += 1
+        for choice in range(choice_ptr[state], choice_ptr[state + 1]):
+            if not allowed[choice]:
+                continue
+            for t in range(trans_ptr[choice], trans_ptr[choice + 1]):
+                target = successor[t]
+                if live[t] and not seen[target]:
+                    seen[target] = True
+                    order[count] = target
+                    count += 1
+    return seen, order[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def retreat(choice_ptr, pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allowed, live, keep):
+    """Give up the alive states that are not in `keep`, and what follows from that, in place.
+
+    A choice with a live transition into a given-up state is forbidden; a state without choices is given up.
+    """
+    states = goal.size
+    left = np.zeros(states, np.int64)
+    for s in range(states):
+        for choice in range(choice_ptr[s], choice_ptr[s + 1]):
+            if allowed[choice]:
+                left[s] += 1
+    queue = np.empty(states, np.int32)
+    count = 0
+    for s in range(states):
+        if alive[s] and not keep[s]:
+            alive[s] = False
+            queue[count] = s
+            count += 1
+    head = 0
+    while head < count:
+        target = queue[head]
+        head += 1
+        for choice in range(choice_ptr[target], choice_ptr[target + 1]):
+            allowed[choice] = False
+        for i in range(pred_ptr[target], pred_ptr[target + 1]):
+            t = pred_trans[i]
+            choice = trans_choice[t]
+            if not live[t] or not allowed[choice]:
+                continue
+            allowed[choice] = False
+            state = choice_state[choice]
+            left[state] -= 1
+            if left[state] == 0 and alive[state] and not goal[state]:
+                alive[state] = False
+                queue[count] = state
+                count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def attract(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allowed, prob, randomised):
+    """Alive states that make progress to a goal whatever sample an adversary picks at each step, goals first.
+
+    One choice must make progress in every sample; a randomised policy may use another one for each. Progress is
+    made towards states that come before in the order.
+    """
+    samples = prob.shape[1]
+    states = goal.size
+    slots = states if randomised else allowed.size
+    marked = np.zeros((slots, samples), np.bool_)
+    count_marked = np.zeros(slots, np.int64)
+    seen = np.zeros(states, np.bool_)
+    queue = np.empty(states, np.int32)
+    count = 0
+    for s in range(states):
+        if goal[s]:
+            seen[s] = True
+            queue[count] = s
+            count += 1
+    head = 0
+    while head < count:
+        target = queue[head]
+        head += 1
+        for i in range(pred_ptr[target], pred_ptr[target + 1]):
+            t = pred_trans[i]
+            choice = trans_choice[t]
+            state = choice_state[choice]
+            if not allowed[choice] or not alive[state] or seen[state]:
+                continue
+            slot = state if randomised else choice
+            for k in range(samples):
+                if prob[t, k] > 0.0 and not marked[slot, k]:
+                    marked[slot, k] = True
+                    count_marked[slot] += 1
+            if count_marked[slot] == samples:
+                seen[state] = True
+                queue[count] = state
+                count += 1
+    return seen, queue[:count].copy()

@@ -1,0 +1,237 @@
+"""Shortest paths in one sample: sweeps that find the values, and one pass that proves them.
+
+Rows are local. States are renumbered by place: nearest to a goal first, which is the order of the sweeps; all
+goals share the last place. Self-loops are taken out (a choice that stays with probability p costs c/(1−p) and
+else behaves as its other outcomes, scaled). Choices that a policy must not take cost infinity.
+"""
+
+import numpy as np
+from numba import njit
+
+ROUNDING = 2.0**-53
+
+
+@njit(cache=True, nogil=True)
+def localise(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
+    """Rows by place, without self-loops: the choices of all states that share a place, less those in `drop`.
+
+    Returns `row_ptr` (choices of a place), `choice`, `out_ptr` (outcomes of a choice), `transition`, `target`.
+    """
+    places = member_ptr.size - 1
+    choices = 0
+    transitions = 0
+    for i in range(places):
+        for m in range(member_ptr[i], member_ptr[i + 1]):
+            for c in range(choice_ptr[member[m]], choice_ptr[member[m] + 1]):
+                if drop[c]:
+                    continue
+                choices += 1
+                for t in range(trans_ptr[c], trans_ptr[c + 1]):
+                    if place[successor[t]] != i:
+                        transitions += 1
+    row_ptr = np.empty(places + 1, np.int32)
+    choice = np.empty(choices, np.int32)
+    out_ptr = np.empty(choices + 1, np.int32)
+    transition = np.empty(transitions, np.int32)
+    target = np.empty(transitions, np.int32)
+    row_ptr[0] = 0
+    out_ptr[0] = 0
+    choices = 0
+    transitions = 0
+    for i in range(places):
+        for m in range(member_ptr[i], member_ptr[i + 1]):
+            for c in range(choice_ptr[member[m]], choice_ptr[member[m] + 1]):
+                if drop[c]:
+                    continue
+                for t in range(trans_ptr[c], trans_ptr[c + 1]):
+                    if place[successor[t]] != i:
+                        transition[transitions] = t
+                        target[transitions] = place[successor[t]]
+                        transitions += 1
+                choice[choices] = c
+                choices += 1
+                out_ptr[choices] = transitions
+        row_ptr[i + 1] = choices
+    return row_ptr, choice, out_ptr, transition, target
+
+
+@njit(cache=True, nogil=True)
+def load(choice, out_ptr, transition, model_prob, model_cost, sample, allowed, prob, cost):
+    """Fill in the probabilities and costs of one sample; tell the smallest cost of a choice that is allowed."""
+    low = np.inf
+    for i in range(choice.size):
+        c = choice[i]
+        leave = 0.0
+        for j in range(out_ptr[i], out_ptr[i + 1]):
+            leave += model_prob[transition[j], sample]
+        usable = allowed[c] and leave > 0.0
+        for j in range(out_ptr[i], out_ptr[i + 1]):
+            prob[j] = model_prob[transition[j], sample] / leave if usable else 0.0
+        cost[i] = model_cost[c, sample] / leave if usable else np.inf
+        low = min(low, cost[i])
+    return low
+
+
+@njit(cache=True, nogil=True)
+def outward(row_ptr, out_ptr, target, prob, cost, value, policy):
+    """First values and a proper policy in one pass from the goals outward.
+
+    Each state retries its choice until it lands on a state that was valued before it.
+    """
+    count = row_ptr.size - 1
+    value[count] = 0.0
+    for i in range(count):
+        best = np.inf
+        for c in range(row_ptr[i], row_ptr[i + 1]):
+            inward = 0.0
+            total = cost[c]
+            for t in range(out_ptr[c], out_ptr[c + 1]):
+                j = target[t]
+                if j < i or j == count:
+                    inward += prob[t]
+                    total += prob[t] * value[j]
+            if inward > 0.0 and total < best * inward:
+                best = total / inward
+                policy[i] = c
+        value[i] = best
+
+
+@njit(cache=True, nogil=True)
+def improve(row_ptr, out_ptr, target, prob, cost, value, policy, tolerance):
+    """One greedy Gauss–Seidel sweep. A choice is left only for one that is better by more than a tolerance.
+
+    So ties never make the policy wander, and a proper policy stays proper even where costs are zero.
+    Returns how many choices changed and the largest relative change of a value.
+    """
+    changed = 0
+    delta = 0.0
+    for i in range(row_ptr.size - 1):
+        best = np.inf
+        current = np.inf
+        arg = -1
+        for c in range(row_ptr[i], row_ptr[i + 1]):
+            q = cost[c]
+            for t in range(out_ptr[c], out_ptr[c + 1]):
+                q += prob[t] * value[target[t]]
+            if c == policy[i]:
+                current = q
+            if q < best:
+                best = q
+                arg = c
+        if best < current - tolerance * current:
+            policy[i] = arg
+            changed += 1
+        else:
+            best = current
+        delta = max(delta, abs(best - value[i]) / max(abs(best), 1e-300))
+        value[i] = best
+    return changed, delta
+
+
+@njit(cache=True, nogil=True)
+def settle(out_ptr, target, prob, cost, value, policy, sweeps, tolerance):
+    """Gauss–Seidel sweeps with the policy fixed, on a packed copy of its rows, until little changes."""
+    count = policy.size
+    ptr = np.empty(count + 1, np.int32)
+    ptr[0] = 0
+    for i in range(count):
+        ptr[i + 1] = ptr[i] + out_ptr[policy[i] + 1] - out_ptr[policy[i]]
+    to = np.empty(ptr[count], np.int32)
+    p = np.empty(ptr[count])
+    own = np.empty(count)
+    for i in range(count):
+        first = out_ptr[policy[i]]
+        own[i] = cost[policy[i]]
+        for j in range(ptr[i], ptr[i + 1]):
+            to[j] = target[first + j - ptr[i]]
+            p[j] = prob[first + j - ptr[i]]
+    delta = 0.0
+    for _ in range(sweeps):
+        delta = 0.0
+        for i in range(count):
+            q = own[i]
+            for j in range(ptr[i], ptr[i + 1]):
+                q += p[j] * value[to[j]]
+            delta = max(delta, abs(q - value[i]) / max(abs(q), 1e-300))
+            value[i] = q
+        if delta <= tolerance:
+            break
+    return delta
+
+
+@njit(cache=True, nogil=True)
+def steps(row_ptr, out_ptr, target, prob, cost, value, policy, slack, weight, sweeps, ceiling):
+    """Upper estimates of the number of steps of any policy that takes only near-tight choices, by sweeps.
+
+    A choice is near-tight if it is the policy's or within `slack` of the value. Returns the last largest
+    relative change; a weight over `ceiling` ends it (such choices can go round for ever).
+    """
+    count = row_ptr.size - 1
+    weight[count] = 0.0
+    delta = np.inf
+    for _ in range(sweeps):
+        delta = 0.0
+        for i in range(count):
+            most = 0.0
+            for c in range(row_ptr[i], row_ptr[i + 1]):
+                if c != policy[i]:
+                    q = cost[c]
+                    for t in range(out_ptr[c], out_ptr[c + 1]):
+                        q += prob[t] * value[target[t]]
+                    if not q <= value[i] + slack * (1.0 + value[i]):
+                        continue
+                w = 1.0
+                for t in range(out_ptr[c], out_ptr[c + 1]):
+                    w += prob[t] * weight[target[t]]
+                most = max(most, w)
+            if most > ceiling:
+                return np.inf
+            delta = max(delta, abs(most - weight[i]) / most)
+            weight[i] = most
+        if delta <= 1e-3:
+            break
+    return delta
+
+
+@njit(cache=True, nogil=True)
+def prove(row_ptr, out_ptr, target, prob, cost, value, weight, policy):
+    """How far `value` must move along `weight` to be proved, once over all choices.
+
+    With v the values, w ≥ 0 the weights and Q(·) one backup, v + εw is an upper bound if
+    v + εw ≥ Q_π(v + εw) at every state, and v − εw is a lower bound on every proper policy's value if
+    v − εw ≤ Q_c(v − εw) for every choice c. Both are linear in ε, so each choice asks for an ε of at
+    least, or at most, some number; rounding errors are added on the unsafe side.
+    Returns the smallest ε for the upper bound and for the lower bound; infinite where there is none.
+    """
+    up_need = 0.0
+    up_room = np.inf
+    low_need = 0.0
+    low_room = np.inf
+    for i in range(row_ptr.size - 1):
+        for c in range(row_ptr[i], row_ptr[i + 1]):
+            if cost[c] == np.inf:
+                continue
+            q = cost[c]
+            w = 0.0
+            for t in range(out_ptr[c], out_ptr[c + 1]):
+                q += prob[t] * value[target[t]]
+                w += prob[t] * weight[target[t]]
+            unit = ROUNDING * (out_ptr[c + 1] - out_ptr[c] + 6)
+            error = unit * (q + value[i])
+            drop = weight[i] - w - unit * (weight[i] + w)
+            short = value[i] - q + error
+            if short > 0.0:
+                low_need = max(low_need, short / drop) if drop > 0.0 else np.inf
+            elif drop < 0.0:
+                low_room = min(low_room, short / drop)
+            if c == policy[i]:
+                over = q - value[i] + error
+                if over > 0.0:
+                    up_need = max(up_need, over / drop) if drop > 0.0 else np.inf
+                elif drop < 0.0:
+                    up_room = min(up_room, over / drop)
+    if up_need > up_room:
+        up_need = np.inf
+    if low_need > low_room:
+        low_need = np.inf
+    return up_need, low_need

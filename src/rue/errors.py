@@ -1,0 +1,37 @@
+"""What can go wrong, as four exceptions.
+
+Bad input is an error at the door with one line that says where, what and what was expected. A limit
+is no exception but a status; `Solution.require` turns it into `NotSolved` for those who want that. A
+backend that fails is `SolverFailed`. Everything else is our own bug, and an assertion.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class RueError(Exception):
+    """Anything rue raises on purpose."""
+
+
+class BadInput(RueError, ValueError):
+    """A model, policy, parameter or file that cannot be used; the message is one line."""
+
+
+class BadFile(BadInput):
+    """A file that is damaged, foreign, or of another version."""
+
+
+class NotSolved(RueError):
+    """A solution was required, and a limit came first."""
+
+
+class SolverFailed(RueError):
+    """A numerical backend gave up; the message carries its own status."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> BadInput:
+    """The error for a name nobody knows, with the nearest one that exists."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return BadInput(f"unknown {kind} {name!r}; {hint}known: {', '.join(names) or 'none'}")

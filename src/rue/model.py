@@ -1,0 +1,460 @@
+"""The central types: `Graph`, the states and choices that all samples share, and `UMDP`, the samples.
+
+Axes, once and for all: S states, C choices (state-action pairs), T transitions, K samples. The choices of
+state s are `choice_ptr[s]:choice_ptr[s+1]`; the transitions of choice c are `trans_ptr[c]:trans_ptr[c+1]`.
+The sample axis comes last: it is contiguous, and loops over all samples share every index.
+
+Sample k is the Markov decision process with transition probabilities T_k = `prob[:, k]` and expected costs
+C̄_k = `cost[:, k]`. A state without choices is a goal. A UMDP (the paper's Definition 4) is checked once,
+here, when it is made; behind this door nothing checks again.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rue import _flat
+from rue._flat import Array, Flat
+from rue._kernels import reach
+from rue.errors import BadInput
+
+# Rows are accepted when they sum to one within this, and then divided by their sum.
+ROW_TOLERANCE = 1e-8
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """States, choices and possible transitions, shared by all samples of a model and of its test sets."""
+
+    choice_ptr: Array  # [S+1]
+    action: Array  # [C]
+    trans_ptr: Array  # [C+1]
+    successor: Array  # [T]
+    initial: int
+    state_label: tuple[str, ...] | None = None
+    action_label: tuple[str, ...] | None = None
+    layout: dict[str, Any] = field(default_factory=dict)  # how to draw it: {"grid": [rows, columns]} for a grid
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("choice_ptr", np.int64), ("action", np.int32), ("trans_ptr", np.int64), ("successor", np.int32)):
+            object.__setattr__(self, name, _frozen(name, getattr(self, name), dtype))
+        object.__setattr__(self, "initial", _integer("initial", self.initial))
+        for name in ("state_label", "action_label"):
+            labels = getattr(self, name)
+            object.__setattr__(self, name, None if labels is None else tuple(str(label) for label in labels))
+        _check_graph(self)
+
+    @property
+    def states(self) -> int:
+        """S, the number of states."""
+        return self.choice_ptr.size - 1
+
+    @property
+    def choices(self) -> int:
+        """C, the number of choices (state-action pairs)."""
+        return int(self.action.size)
+
+    @property
+    def transitions(self) -> int:
+        """T, the number of transitions."""
+        return int(self.successor.size)
+
+    @cached_property
+    def goal(self) -> Array:  # [S]
+        """Which states are goals: those without choices."""
+        return _freeze(np.diff(self.choice_ptr) == 0)
+
+    @cached_property
+    def choice_state(self) -> Array:  # [C]
+        """The state of each choice."""
+        return _freeze(np.repeat(np.arange(self.states, dtype=np.int32), np.diff(self.choice_ptr)))
+
+    @cached_property
+    def trans_choice(self) -> Array:  # [T]
+        """The choice of each transition."""
+        return _freeze(np.repeat(np.arange(self.choices, dtype=np.int32), np.diff(self.trans_ptr)))
+
+    @cached_property
+    def predecessors(self) -> tuple[Array, Array]:  # [S+1], [T]
+        """The transitions that enter each state."""
+        ptr, transition = reach.predecessors(self.successor, self.states)
+        return _freeze(ptr), _freeze(transition)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short hash of the structure; a policy carries it, so that it is never used on another graph."""
+        digest = hashlib.sha256()
+        for array in (self.choice_ptr, self.action, self.trans_ptr, self.successor):
+            digest.update(array.tobytes())
+        digest.update(str(self.initial).encode())
+        return digest.hexdigest()[:16]
+
+    def state_name(self, state: int) -> str:
+        """The label of a state, or its number."""
+        return str(state) if self.state_label is None else self.state_label[state]
+
+    def action_name(self, action: int) -> str:
+        """The label of an action, or its number."""
+        return str(action) if self.action_label is None else self.action_label[action]
+
+    def describe_choice(self, choice: int) -> str:
+        """A choice in words, for messages."""
+        state, action = int(self.choice_state[choice]), int(self.action[choice])
+        return f'choice {choice} (state {self.state_name(state)}, action "{self.action_name(action)}")'
+
+
+@dataclass(frozen=True, eq=False)
+class UMDP:
+    """An uncertain Markov decision process: K samples on one graph. Frozen and always valid.
+
+    Writable arrays are copied, read-only ones are shared. Rows that sum to one only within 1e-8 are divided
+    by their sum.
+    """
+
+    graph: Graph
+    prob: Array  # [T, K]
+    cost: Array  # [C, K]
+    sample_label: tuple[str, ...] | None = None
+    _memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prob", _frozen("prob", self.prob, np.float64))
+        object.__setattr__(self, "cost", _frozen("cost", self.cost, np.float64))
+        if self.sample_label is not None:
+            object.__setattr__(self, "sample_label", tuple(str(label) for label in self.sample_label))
+        _check_shapes(self)
+        support = _check_prob(self)
+        self._memory["support"] = support
+        _check_cost(self)
+        _check_goal_in_reach(self)
+
+    @classmethod
+    def from_dense(
+        cls,
+        transition: ArrayLike,
+        cost: ArrayLike,
+        *,
+        initial: int = 0,
+        goals: ArrayLike = (),
+        discount: float | None = None,
+        states: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+    ) -> "UMDP":
+        """A model from `transition[K,S,A,S]` and `cost[K,S,A]` or `cost[K,S,A,S]`.
+
+        A row of zeros in every sample says that there is no such action in that state. With `discount`
+        the problem may go on for ever and costs may be negative (see `with_discount`).
+        """
+        flat = _flat.from_dense(transition, cost, _integer("initial", initial), goals)
+        _check_labels("state", states, flat.choice_ptr.size - 1)
+        labelled = Flat(**{**vars(flat), "state_label": _labels(states), "action_label": _labels(actions)})
+        return cls.from_flat(labelled, discount)
+
+    @classmethod
+    def from_flat(cls, flat: Flat, discount: float | None = None) -> "UMDP":
+        """A model from flat arrays; with `discount`, from those of a discounted problem."""
+        if discount is not None:
+            flat = _flat.with_discount(flat, discount)
+        graph = Graph(
+            flat.choice_ptr, flat.action, flat.trans_ptr, flat.successor,
+            flat.initial, flat.state_label, flat.action_label,
+        )  # fmt: skip
+        return cls(graph, flat.prob, flat.cost)
+
+    def with_discount(self, discount: float) -> "UMDP":
+        """The same problem with future costs discounted by γ per step, as a shortest path.
+
+        Every step ends the episode with probability 1 − γ. To start from rewards (negative costs) or
+        from a problem without goals, pass `discount` to `from_dense` or to the `Builder`.
+        """
+        graph = self.graph
+        flat = Flat(
+            graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor,
+            self.prob, self.cost, graph.initial, graph.state_label, graph.action_label,
+        )  # fmt: skip
+        return UMDP.from_flat(flat, discount)
+
+    def subset(self, samples: ArrayLike) -> "UMDP":
+        """The model with these samples only, in this order."""
+        index = np.atleast_1d(np.asarray(samples))
+        if index.dtype == bool:
+            index = np.flatnonzero(index)
+        if index.size == 0:
+            raise BadInput("the subset has no samples; expected at least one")
+        index = index.astype(np.int64)
+        outside = index[(index < 0) | (index >= self.samples)]
+        if outside.size:
+            raise BadInput(f"sample {outside[0]} is out of range; expected 0 to {self.samples - 1}")
+        labels = None if self.sample_label is None else tuple(self.sample_label[k] for k in index)
+        return UMDP(self.graph, _freeze(self.prob[:, index]), _freeze(self.cost[:, index]), labels)
+
+    @property
+    def samples(self) -> int:
+        """K, the number of samples."""
+        return int(self.prob.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the model's own arrays take."""
+        graph = self.graph
+        arrays = (graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor, self.prob, self.cost)
+        return sum(array.nbytes for array in arrays)
+
+    @property
+    def always_live(self) -> Array:  # [T]
+        """Transitions that are positive in every sample."""
+        return (self._memory["support"] & 1).astype(bool)
+
+    @property
+    def ever_live(self) -> Array:  # [T]
+        """Transitions that are positive in some sample."""
+        return self._memory["support"] != 0
+
+    def sample_name(self, sample: int) -> str:
+        """The label of a sample, or its number."""
+        return str(sample) if self.sample_label is None else self.sample_label[sample]
+
+    def remember(self, key: str, compute: Callable[[], T]) -> T:
+        """A fact derived from the model, computed once. The model is frozen, so it stays true."""
+        if key not in self._memory:
+            self._memory[key] = compute()
+        value: T = self._memory[key]
+        return value
+
+    def __repr__(self) -> str:
+        graph = self.graph
+        return (
+            f"UMDP({graph.states} states, {graph.choices} choices, {graph.transitions} transitions, "
+            f"{self.samples} samples)"
+        )
+
+
+def check_same_graph(model: UMDP, graph: Graph, what: str) -> None:
+    """Refuse a policy, or whatever `what` names, that was made for another graph."""
+    if graph is model.graph or graph.fingerprint == model.graph.fingerprint:
+        return
+    raise BadInput(
+        f"the {what} is for another graph ({graph.states} states, {graph.choices} choices, fingerprint "
+        f"{graph.fingerprint}); expected {model.graph.states} states, {model.graph.choices} choices, "
+        f"fingerprint {model.graph.fingerprint}"
+    )
+
+
+def _freeze(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
+
+
+def _frozen(name: str, values: ArrayLike, dtype: type) -> Array:
+    """A contiguous read-only array; no copy when it is one already."""
+    given = np.asarray(values)
+    if np.issubdtype(dtype, np.integer) and given.size and not np.issubdtype(given.dtype, np.integer):
+        raise BadInput(f"{name} holds {given.dtype} values; expected integers")
+    try:
+        array = np.ascontiguousarray(given, dtype=dtype)
+    except (TypeError, ValueError):
+        raise BadInput(f"{name} holds {given.dtype} values; expected numbers") from None
+    if array.flags.writeable:
+        array = _freeze(array.copy() if np.shares_memory(array, given) else array)
+    return array
+
+
+def _integer(name: str, value: object) -> int:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise BadInput(f"{name} is {value!r}; expected a whole number")
+    return int(value)
+
+
+def _labels(labels: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if labels is None else tuple(labels)
+
+
+def _check_labels(kind: str, labels: Sequence[str] | None, count: int) -> None:
+    if labels is None:
+        return
+    if len(labels) != count:
+        raise BadInput(f"there are {len(labels)} {kind} labels; expected {count}")
+    if len(set(labels)) != count:
+        twice = next(label for i, label in enumerate(labels) if label in labels[:i])
+        raise BadInput(f"the {kind} label {twice!r} is used twice; expected a label of its own for each {kind}")
+
+
+def _check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
+    if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != end:
+        raise BadInput(f"{name} runs from {ptr[:1]} to {ptr[-1:]}; expected 0 to {end}")
+    step = np.diff(ptr)
+    bad = np.flatnonzero(step < (0 if allow_empty else 1))
+    if bad.size:
+        what = "not less" if allow_empty else "more"
+        raise BadInput(f"{name}[{bad[0] + 1}] is {ptr[bad[0] + 1]}; expected {what} than {ptr[bad[0]]}; {bad.size} are off in all")
+
+
+def _check_graph(graph: Graph) -> None:
+    for name in ("choice_ptr", "action", "trans_ptr", "successor"):
+        if getattr(graph, name).ndim != 1:
+            raise BadInput(f"{name} has shape {getattr(graph, name).shape}; expected one axis")
+    _check_pointers("choice_ptr", graph.choice_ptr, graph.action.size, allow_empty=True)
+    _check_pointers("trans_ptr", graph.trans_ptr, graph.successor.size, allow_empty=False)
+    states = graph.states
+    if graph.trans_ptr.size != graph.choices + 1:
+        raise BadInput(f"trans_ptr has {graph.trans_ptr.size} entries; expected one more than {graph.choices} choices")
+    if not 0 <= graph.initial < states:
+        raise BadInput(f"the initial state {graph.initial} is out of range; expected 0 to {states - 1}")
+    outside = np.flatnonzero((graph.successor < 0) | (graph.successor >= states))
+    if outside.size:
+        t = outside[0]
+        raise BadInput(
+            f"successor {graph.successor[t]} of {graph.describe_choice(graph.trans_choice[t])} is out of range; "
+            f"expected 0 to {states - 1}; {outside.size} are off in all"
+        )
+    if not graph.goal.any():
+        raise BadInput("there is no goal; expected at least one state without choices")
+    same_state = np.diff(graph.choice_state) == 0
+    repeated = np.flatnonzero(same_state & (np.diff(graph.action) <= 0))
+    if (graph.action < 0).any() or repeated.size:
+        choice = int(repeated[0] + 1 if repeated.size else np.flatnonzero(graph.action < 0)[0])
+        raise BadInput(
+            f"action {graph.action[choice]} of choice {choice} (state {graph.choice_state[choice]}) is out of order; "
+            "expected the actions of a state to be 0 or more and to rise"
+        )
+    _check_labels("state", graph.state_label, states)
+    if graph.action_label is not None:
+        _check_labels("action", graph.action_label, len(graph.action_label))
+        if graph.choices and graph.action.max() >= len(graph.action_label):
+            raise BadInput(f"there are {len(graph.action_label)} action labels; expected {graph.action.max() + 1} or more")
+
+
+def _check_shapes(model: UMDP) -> None:
+    graph = model.graph
+    if model.prob.ndim != 2 or model.prob.shape[0] != graph.transitions:
+        raise BadInput(f"prob has shape {model.prob.shape}; expected [{graph.transitions} transitions, samples]")
+    samples = model.prob.shape[1]
+    if samples == 0:
+        raise BadInput("there are no samples; expected at least one")
+    if model.cost.shape != (graph.choices, samples):
+        raise BadInput(f"cost has shape {model.cost.shape}; expected [{graph.choices} choices, {samples} samples]")
+    _check_labels("sample", model.sample_label, samples)
+
+
+def _check_prob(model: UMDP) -> Array:
+    """Refuse bad rows, divide the others by their sum, and tell which transitions are positive."""
+    graph, prob = model.graph, model.prob
+    support, worst, bad, sample = reach.scan_prob(graph.trans_ptr, prob)
+    if bad >= 0:
+        wrong = int((~((prob >= 0) & (prob <= 2))).sum())
+        raise BadInput(
+            f"the probability of {graph.describe_choice(graph.trans_choice[bad])} to state "
+            f"{graph.state_name(graph.successor[bad])} is {prob[bad, sample]} in sample {model.sample_name(sample)}; "
+            f"expected 0 to 1; {wrong} are off in all"
+        )
+    if worst <= 1e-15 or graph.choices == 0:
+        return _freeze(support)
+    total = np.add.reduceat(prob, graph.trans_ptr[:-1], axis=0)
+    off = np.abs(total - 1) > ROW_TOLERANCE
+    if off.any():
+        choice, sample = (int(i) for i in np.argwhere(off)[0])
+        raise BadInput(
+            f"probabilities of {graph.describe_choice(choice)} sum to {total[choice, sample]:.10g} in sample "
+            f"{model.sample_name(sample)}; expected 1; {int(off.any(axis=1).sum())} choices are off in all"
+        )
+    if worst > 1e-14:
+        object.__setattr__(model, "prob", _freeze(prob / np.repeat(total, np.diff(graph.trans_ptr), axis=0)))
+    return _freeze(support)
+
+
+def _check_cost(model: UMDP) -> None:
+    graph, cost = model.graph, model.cost
+    if cost.size == 0:
+        return
+    for wrong, expected in (
+        (lambda: ~np.isfinite(cost), "a finite number"),
+        (
+            lambda: cost < 0,
+            "0 or more: where every policy takes the same number of steps, add a constant to every cost; "
+            "for rewards with a discount pass discount= to from_dense or Builder",
+        ),
+    ):
+        if np.isfinite(low := cost.min()) and low >= 0 and np.isfinite(cost.max()):
+            return
+        bad = wrong()
+        if bad.any():
+            choice, sample = (int(i) for i in np.argwhere(bad)[0])
+            raise BadInput(
+                f"the cost of {graph.describe_choice(choice)} is {cost[choice, sample]} in sample "
+                f"{model.sample_name(sample)}; expected {expected}; {int(bad.sum())} are off in all"
+            )
+
+
+def surely_reaching(model: UMDP, live: Array, within: Array | None = None) -> tuple[Array, Array]:
+    """States from which some policy reaches a goal with probability one, and the choices it may use.
+
+    `live[T]` are the transitions that are possible, `within[C]` the choices to pick from. The states are the largest
+    set that can stay within itself and from all of which a goal can be reached.
+    """
+    graph = model.graph
+    alive = np.ones(graph.states, bool)
+    allowed = np.ones(graph.choices, bool) if within is None else within.copy()
+    while True:
+        seen, _ = reach.backward(
+            *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal, alive, allowed, live
+        )
+        if not (alive & ~seen).any():
+            return alive, allowed
+        reach.retreat(
+            graph.choice_ptr, *graph.predecessors, graph.trans_choice, graph.choice_state,
+            graph.goal, alive, allowed, live, seen,
+        )  # fmt: skip
+
+
+def all_states_reach_goal(model: UMDP) -> bool:
+    """Whether each state can reach a goal by transitions that are positive in every sample.
+
+    Then there are no dead ends in any sample, and everything that asks about them is answered at once.
+    """
+
+    def compute() -> bool:
+        graph = model.graph
+        everything = np.ones(graph.choices, bool)
+        seen, _ = reach.backward(
+            *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
+            np.ones(graph.states, bool), everything, model.always_live,
+        )  # fmt: skip
+        return bool(seen.all())
+
+    return model.remember("all_states_reach_goal", compute)
+
+
+def _check_goal_in_reach(model: UMDP) -> None:
+    """Each sample on its own must have a policy that reaches a goal with probability one."""
+    if all_states_reach_goal(model):
+        return
+    hopeless = [k for k in range(model.samples) if not surely_reaching(model, model.prob[:, k] > 0)[0][model.graph.initial]]
+    if not hopeless:
+        return
+    sample = hopeless[0]
+    state = _first_lost_state(model, sample)
+    raise BadInput(
+        f"no policy reaches a goal with probability one from the initial state "
+        f"{model.graph.state_name(model.graph.initial)} in sample {model.sample_name(sample)}: no goal can be reached "
+        f"from state {model.graph.state_name(state)}; expected a way round such states; {len(hopeless)} samples are off in all"
+    )
+
+
+def _first_lost_state(model: UMDP, sample: int) -> int:
+    """The first state, breadth first from the initial one, from which a sample's graph has no way to a goal."""
+    graph = model.graph
+    live = model.prob[:, sample] > 0
+    allowed = np.ones(graph.choices, bool)
+    _, order = reach.forward(graph.choice_ptr, graph.trans_ptr, graph.successor, graph.initial, allowed, live)
+    seen, _ = reach.backward(
+        *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
+        np.ones(graph.states, bool), allowed, live,
+    )  # fmt: skip
+    return int(order[~seen[order]][0])

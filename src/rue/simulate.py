@@ -1,0 +1,71 @@
+"""Run a policy in a sample, step by step.
+
+Every step pays the expected cost C̄_k of the choice, so the mean over episodes estimates the value that the judge
+computes. Each confidence interval is Student's t at the stated level.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from rue._flat import Array
+from rue._kernels.walk import walk
+from rue.errors import BadInput
+from rue.model import UMDP, check_same_graph
+from rue.policy import Policy
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """The cost and length of each episode, and what they say about the expected cost."""
+
+    cost: Array  # [episodes]
+    steps: Array  # [episodes]
+    reached: Array  # [episodes] whether the goal was reached before the step limit
+    level: float = LEVEL
+
+    @property
+    def mean(self) -> float:
+        """Mean cost; infinite if some episode was cut off, as the mean then says too little."""
+        return float(self.cost.mean()) if self.reached.all() else np.inf
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """A confidence interval for the expected cost. Cut-off episodes leave only its lower end."""
+        episodes = self.cost.size
+        if episodes < 2:
+            return (-np.inf, np.inf)
+        spread = float(self.cost.std(ddof=1)) / np.sqrt(episodes)
+        half = float(stdtrit(episodes - 1, 0.5 + 0.5 * self.level)) * spread
+        centre = float(self.cost.mean())
+        return (centre - half, centre + half if self.reached.all() else np.inf)
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return (
+            f"Simulation({self.cost.size} episodes, mean cost {self.mean:.6g}, {self.level:.0%} interval "
+            f"[{low:.6g}, {high:.6g}], {int((~self.reached).sum())} cut off)"
+        )
+
+
+def simulate(
+    model: UMDP, policy: Policy, *, sample: int, episodes: int = 1000, seed: int, max_steps: int = 1_000_000
+) -> Simulation:
+    """Run `episodes` of a policy in one sample. Episodes longer than `max_steps` are cut off and say so."""
+    check_same_graph(model, policy.graph, "policy")
+    if not 0 <= sample < model.samples:
+        raise BadInput(f"sample {sample} is out of range; expected 0 to {model.samples - 1}")
+    for name, number in (("episodes", episodes), ("max_steps", max_steps)):
+        if number < 1:
+            raise BadInput(f"{name} is {number}; expected 1 or more")
+    cost, steps, reached = np.empty(episodes), np.empty(episodes, np.int64), np.empty(episodes, bool)
+    walk(
+        np.random.default_rng(seed), policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node,
+        policy.start_node, policy.start_weight, model.graph.trans_ptr,
+        np.ascontiguousarray(model.prob[:, sample]), np.ascontiguousarray(model.cost[:, sample]),
+        model.graph.goal[policy.node_state], max_steps, cost, steps, reached,
+    )  # fmt: skip
+    return Simulation(cost, steps, reached)

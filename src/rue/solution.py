@@ -1,0 +1,175 @@
+"""What a solver gives back, and what it is told: `Interval`, `Status`, `Limits`, `Trace`, `Run`, `Solution`.
+
+Why it stopped, what it solved and what it proved are three things, and so three fields.
+"""
+
+import enum
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rue.errors import BadInput, NotSolved
+from rue.policy import Policy
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number that is proved to lie between `lower` and `upper`."""
+
+    lower: float
+    upper: float
+
+    @property
+    def width(self) -> float:
+        """How much is left unproved."""
+        return 0.0 if self.lower == self.upper else self.upper - self.lower
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+    def __str__(self) -> str:
+        return f"[{self.lower:.6g}, {self.upper:.6g}]"
+
+
+class Status(enum.StrEnum):
+    """Why a solver stopped."""
+
+    SOLVED = "solved"
+    TIME_LIMIT = "time_limit"
+    ITERATION_LIMIT = "iteration_limit"
+    INTERRUPTED = "interrupted"
+    INFEASIBLE = "infeasible"  # no policy has a finite objective; the policy is a fallback
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop with the best policy so far."""
+
+    seconds: float = math.inf
+    iterations: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "iterations"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+                raise BadInput(f"Limits({name}=...) is {value!r}; expected a number, 0 or more")
+
+
+class Progress(NamedTuple):
+    """One report to the progress hook."""
+
+    stage: str
+    seconds: float
+    iteration: int
+    objective: Interval | None
+
+
+class TracePoint(NamedTuple):
+    """The bounds on the objective at a moment."""
+
+    seconds: float
+    iteration: int
+    lower: float
+    upper: float
+
+
+Trace = tuple[TracePoint, ...]
+Hook = Callable[[Progress], None]
+
+
+@dataclass(eq=False)
+class Run:
+    """One solve under way: its clock, its limits, who is told, and whether it should stop."""
+
+    limits: Limits = field(default_factory=Limits)
+    hook: Hook | None = None
+    began: float = field(default_factory=time.perf_counter)
+    iterations: int = 0
+    counters: dict[str, int] = field(default_factory=dict)
+    trace: list[TracePoint] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the solve began."""
+        return time.perf_counter() - self.began
+
+    def stop(self) -> Status | None:
+        """Why to stop now, or None to go on."""
+        if self.interrupted:
+            return Status.INTERRUPTED
+        if self.seconds >= self.limits.seconds:
+            return Status.TIME_LIMIT
+        if self.iterations >= self.limits.iterations:
+            return Status.ITERATION_LIMIT
+        return None
+
+    def count(self, name: str, amount: int = 1) -> None:
+        """Add to a counter of the solution."""
+        self.counters[name] = self.counters.get(name, 0) + int(amount)
+
+    def report(self, stage: str, objective: Interval | None = None) -> None:
+        """Tell the hook how far it is; remember the bounds."""
+        if objective is not None:
+            self.trace.append(TracePoint(self.seconds, self.iterations, objective.lower, objective.upper))
+        if self.hook is not None:
+            self.hook(Progress(stage, self.seconds, self.iterations, objective))
+
+    @contextmanager
+    def catching_interrupts(self) -> Iterator[None]:
+        """Ctrl-C asks to stop with the best policy so far; pressed twice, it breaks off."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        previous = signal.getsignal(signal.SIGINT)
+
+        def on_interrupt(number: int, frame: "FrameType | None") -> None:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
+
+        signal.signal(signal.SIGINT, on_interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A policy, who made it, why it stopped, and what is proved."""
+
+    policy: Policy
+    solver: Any  # the frozen solver object, with all its parameters
+    status: Status
+    objective: Interval  # of the problem that the solver solves, which its docstring names
+    max_regret: Interval  # around the best max regret of any policy; the upper end is this policy's, by the judge
+    regret: tuple[float, ...]  # of this policy in each sample, by the judge
+    seconds: float
+    trace: Trace = ()
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def mean_regret(self) -> float:
+        """The mean of this policy's regret over the samples."""
+        return math.fsum(self.regret) / len(self.regret) if all(map(math.isfinite, self.regret)) else math.inf
+
+    def require(self) -> "Solution":
+        """Itself if it was solved to the end; otherwise `NotSolved`."""
+        if self.status is not Status.SOLVED:
+            raise NotSolved(f"{self.solver} stopped with status {self.status.value}; objective in {self.objective}")
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution({self.solver}, {self.status.value}, objective in {self.objective}, "
+            f"max regret {self.max_regret.upper:.6g}, {self.seconds:.3g} s)"
+        )

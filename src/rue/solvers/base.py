@@ -1,0 +1,70 @@
+"""What all solvers share: they are frozen values with a `run`, and `solve` judges what they return."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rue._flat import Array
+from rue.errors import BadInput
+from rue.evaluate import evaluate
+from rue.model import UMDP, Graph
+from rue.policy import Policy
+from rue.solution import Hook, Interval, Limits, Run, Solution, Status
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a solver found, before the judge has seen it."""
+
+    policy: Policy
+    objective: Interval
+    status: Status = Status.SOLVED
+
+
+@dataclass(frozen=True)
+class Solver(ABC):
+    """A way to choose a policy, with its parameters. Solvers print themselves and can be compared."""
+
+    name: ClassVar[str]  # on the command line
+    measures: ClassVar[str]  # what the objective is, in a word or two
+
+    @abstractmethod
+    def run(self, model: UMDP, run: Run) -> Outcome:
+        """Find a policy. When `run.stop()` says so, return the best so far."""
+
+
+def solve(model: UMDP, solver: Solver, *, limits: Limits | None = None, progress: Hook | None = None) -> Solution:
+    """Run a solver on a model and let the judge evaluate its policy.
+
+    A limit, or Ctrl-C, ends the search with the best policy so far and says so in `status`. `progress` is called
+    with a `Progress` every now and then. `seconds` is the solver's time without the judge's.
+    """
+    if not isinstance(model, UMDP):
+        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
+    if not isinstance(solver, Solver):
+        raise BadInput(f"the solver is {solver!r}; expected a solver object such as rue.Regret()")
+    run = Run(limits or Limits(), progress)
+    with run.catching_interrupts():
+        outcome = solver.run(model, run)
+        seconds = run.seconds
+        run.report("judging", outcome.objective)
+        verdict = evaluate(model, outcome.policy)
+    return Solution(
+        policy=outcome.policy,
+        solver=solver,
+        status=outcome.status,
+        objective=outcome.objective,
+        max_regret=Interval(0.0, verdict.max_regret),
+        regret=tuple(verdict.regret.tolist()),
+        seconds=seconds,
+        trace=tuple(run.trace),
+        counters=dict(run.counters),
+    )
+
+
+def complete_choices(graph: Graph, choice: Array) -> Array:  # [S]
+    """Choices for all states: where there is none (-1), as at dead ends, the first of the state."""
+    first = np.minimum(graph.choice_ptr[:-1], graph.choices - 1)
+    return np.where(choice >= 0, choice, first)

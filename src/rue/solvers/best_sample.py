@@ -1,0 +1,51 @@
+"""The best of the samples' own optimal policies: the paper's baseline "Best MDP Policy".
+
+    min over j of  max over k of  reg_k(π*_j)
+
+The objective is that number, as the judge finds it. A policy that is improper in some sample has infinite regret.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rue.evaluate import evaluate
+from rue.model import UMDP
+from rue.optimal import optimal_values
+from rue.policy import Policy
+from rue.solution import Interval, Run, Status
+from rue.solvers.base import Outcome, Solver, complete_choices
+
+
+@dataclass(frozen=True)
+class BestSample(Solver):
+    """The optimal policy of one sample: the one with the least max regret over all."""
+
+    name = "best"
+    measures = "regret"
+
+    def run(self, model: UMDP, run: Run) -> Outcome:
+        """Judge the optimal policy of each sample."""
+        values = optimal_values(model, run=run)
+        best: tuple[float, float, Policy] | None = None
+        tried: list[np.ndarray] = []
+        for sample in range(model.samples):
+            choice = complete_choices(model.graph, values.choice[:, sample])
+            if any(np.array_equal(choice, other) for other in tried):
+                continue
+            tried.append(choice)
+            policy = Policy.from_choices(model.graph, choice)
+            if best is None and run.stop():
+                return Outcome(policy, Interval(0.0, np.inf), run.stop() or Status.SOLVED)
+            verdict = evaluate(model, policy)
+            if best is None or verdict.max_regret < best[0]:
+                best = (verdict.max_regret, verdict.error, policy)
+            run.iterations += 1
+            run.count("policies")
+            run.report(f"best: judged {sample + 1} of {model.samples}", Interval(0.0, best[0] + best[1]))
+            status = run.stop()
+            if status and sample + 1 < model.samples:
+                return Outcome(best[2], Interval(0.0, best[0] + best[1]), status)
+        assert best is not None
+        regret, error, policy = best
+        return Outcome(policy, Interval(max(regret - error, 0.0), regret + error))

@@ -1,0 +1,412 @@
+"""One recursion, three objectives: regret (`reg`), myopic regret (`cemr`) and cost (`robust`).
+
+With a gap g_k for each choice and sample,
+
+| solver         | gap g_k(s,a)                                                    | the paper    |
+|----------------|-----------------------------------------------------------------|--------------|
+| `Regret`       | C̄_k(s,a) + Σ T_k(s,a,s') V*_k(s') − V*_k(s)                     | reg, Q^gap   |
+| `MyopicRegret` | C̄_k(s,a) − min_b C̄_k(s,b), over all actions                    | cemr, Def. 3 |
+| `WorstCase`    | C̄_k(s,a)                                                        | robust       |
+
+all three solve, at n = 1,
+
+    R(s) = min over x of  max over k of  Σ_a x(a) [ g_k(s,a) + Σ T_k(s,a,s') R(s') ],      R(goal) = 0
+
+where x is one action ("deterministic") or a distribution over actions, which makes each state a matrix game
+("stochastic", and at n = 1 also "history"). The adversary may change the sample at every step, so R at the initial
+state with the regret gap is an *upper bound* on the policy's true max regret (first half of Prop. 5). It is exact for
+no class of models (see the paper's corrigendum).
+
+*Which policies count.* Those that reach a goal with probability one whatever samples the adversary picks; all others
+cost infinity. If there is none, the status is "infeasible" and the policy is a fallback.
+
+*How.* Policy iteration against the adversary: one greedy sweep, then sweeps in which only the adversary improves,
+outward from the goals, from the value of a proper policy. κ > 0 is added to every step (as in Algorithm 1), which
+makes ties prefer the shorter way; remaining ties go to the action with the lowest index. Then κ is taken out again:
+the policy is evaluated, and improved where that is possible, without it.
+
+*What is proved.* `objective` bounds R without κ. R + εw ≥ the backup of R + εw under the returned policy, for all
+samples, bounds from above; R − εw ≤ the backup of R − εw for every choice, under the adversary's answer to it,
+bounds from below every policy that counts. w bounds the number of steps; rounding and the error of V* are on the
+safe side. Where choices that cost the adversary nothing can go round for ever there may be no such w, and the lower
+end falls back to a weaker bound: the largest V*_k for cost, and else 0.
+
+*Pruning* (the paper's "Action Pruning") keeps the choices that are optimal in at least one sample, ties included. The
+objective is then that of the pruned problem.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+from scipy.sparse import csr_array, eye_array
+from scipy.sparse.linalg import splu
+
+from rue._flat import Array
+from rue._kernels import game
+from rue.errors import BadInput, unknown_name
+from rue.model import UMDP
+from rue.optimal import OptimalValues, optimal_values
+from rue.policy import Policy
+from rue.solution import Interval, Run, Status
+from rue.solvers.base import Outcome, Solver, complete_choices
+from rue.structure import jointly_proper, robustly_proper
+
+Options = Literal["deterministic", "stochastic", "history"]
+OPTIONS = ("deterministic", "stochastic", "history")
+
+SWEEPS = 30
+# After so many rounds of sweeps the adversary's chain is evaluated by factorisation.
+PATIENCE = 60
+MOST_STEPS = 1e10
+# A choice counts as optimal in a sample, for pruning, if its gap is below this fraction of the largest value.
+OPTIMAL_TIE = 1e-9
+
+
+@dataclass(frozen=True)
+class Recursion(Solver):
+    """Parameters of the three solvers. `kappa` is a fraction of the largest cost in the model."""
+
+    steps: int = 1
+    options: Options = "deterministic"
+    prune: bool = field(default=True, kw_only=True)
+    kappa: float = field(default=1e-9, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.options not in OPTIONS:
+            raise unknown_name("options", str(self.options), OPTIONS)
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
+            raise BadInput(f"steps is {self.steps!r}; expected a whole number, 1 or more")
+        if self.steps > 1:
+            raise BadInput(f"steps is {self.steps}; this version solves steps=1 only")
+        if not isinstance(self.prune, bool):
+            raise BadInput(f"prune is {self.prune!r}; expected True or False")
+        if not 0 <= self.kappa < 1:
+            raise BadInput(f"kappa is {self.kappa!r}; expected a number from 0 to 1, a fraction of the largest cost")
+
+    def gap(self, model: UMDP, values: OptimalValues | None) -> Array:  # [C, K]
+        """g_k of every choice; `values` are there if `needs_values` says so."""
+        raise NotImplementedError
+
+    needs_values: ClassVar[bool] = False
+
+    def run(self, model: UMDP, run: Run) -> Outcome:
+        """Set up the game, solve it with single choices, then, if wanted, with mixtures; prove what was found."""
+        values = None
+        if self.needs_values or self.prune:
+            values = optimal_values(model, run=run)
+            if not values.complete:
+                return _give_up(model, run)
+        gap = self.gap(model, values)
+        gap_error = 2 * values.error if values is not None and self.needs_values else 0.0
+        kept = optimal_somewhere(model, values) if values is not None and self.prune else None
+        randomised = self.options != "deterministic"
+        board = _Board.build(model, gap, gap_error, kept, randomised=False)
+        if board is not None:
+            status = _solve_pure(board, self.kappa, run, self.name)
+        elif randomised:
+            board = _Board.build(model, gap, gap_error, kept, randomised=True)
+            status = None
+        if board is None:
+            return _infeasible(model)
+        if randomised and status is None:
+            status = _solve_mixed(board, self.kappa, run, self.name)
+        objective = board.prove(model, weaker=self._weaker_bound(model, run))
+        run.report(f"{self.name}: proved", objective)
+        return Outcome(board.policy(model), objective, status or Status.SOLVED)
+
+    def _weaker_bound(self, model: UMDP, run: Run) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Regret(Recursion):
+    """The paper's method: the least worst-case regret against an adversary who picks a sample at every step.
+
+    `solution.objective` bounds R(initial); the policy's true max regret is at most its upper end.
+    """
+
+    name = "reg"
+    measures = "regret"
+    needs_values = True
+
+    def gap(self, model: UMDP, values: OptimalValues | None) -> Array:
+        """Q^gap of Prop. 1."""
+        assert values is not None
+        return regret_gap(model, values)
+
+
+@dataclass(frozen=True)
+class MyopicRegret(Recursion):
+    """Cumulative expected myopic regret (CEMR): each step is compared with the cheapest action of its state."""
+
+    name = "cemr"
+    measures = "myopic regret"
+
+    def gap(self, model: UMDP, values: OptimalValues | None) -> Array:
+        """C̄_k(s,a) − min_b C̄_k(s,b), over all actions, before pruning."""
+        gap = np.empty_like(model.cost)
+        game.myopic_gap(model.graph.choice_ptr, model.cost, gap)
+        return _frozen(gap)
+
+
+@dataclass(frozen=True)
+class WorstCase(Recursion):
+    """Robust dynamic programming: the least expected cost against an adversary who picks a sample at every step.
+
+    Not pruned unless asked for, as in the paper.
+    """
+
+    name = "robust"
+    measures = "worst-case cost"
+    prune: bool = field(default=False, kw_only=True)
+
+    def gap(self, model: UMDP, values: OptimalValues | None) -> Array:
+        """The cost itself."""
+        return model.cost
+
+    def _weaker_bound(self, model: UMDP, run: Run) -> float:
+        known: OptimalValues | None = model._memory.get("optimal_values")
+        return 0.0 if known is None else float(known.lower[model.graph.initial].max())
+
+
+def regret_gap(model: UMDP, values: OptimalValues) -> Array:  # [C, K]
+    """Q^gap of every choice and sample; each is off by no more than 2·`values.error`."""
+    graph = model.graph
+    gap = np.empty_like(model.cost)
+    game.regret_gap(graph.choice_ptr, graph.trans_ptr, graph.successor, model.prob, model.cost, values.value, gap)
+    return _frozen(gap)
+
+
+def optimal_somewhere(model: UMDP, values: OptimalValues) -> Array:  # [C]
+    """The choices that are optimal in at least one sample in which their state is no dead end."""
+    finite = np.isfinite(values.upper)
+    tie = OPTIMAL_TIE * float(values.upper[finite].max(initial=0.0)) + 2 * values.error
+    keep = regret_gap(model, values) <= tie
+    keep &= finite[model.graph.choice_state]
+    return np.asarray(keep.any(axis=1))
+
+
+@dataclass(eq=False)
+class _Board:
+    """The game on the states from which the agent can force a goal, with the policy and values found so far."""
+
+    order: Array  # [n] states, nearest to a goal first
+    kept_ptr: Array  # [n+1]
+    kept: Array  # choices
+    mix: Array  # their probabilities
+    trans_ptr: Array
+    successor: Array
+    prob: Array
+    gap: Array
+    gap_error: float
+    value: Array  # [S]
+    belief: Array  # [n, K] the adversary's answer, or [0, K] where it sees the choice
+    scale: float
+
+    @classmethod
+    def build(cls, model: UMDP, gap: Array, gap_error: float, kept: Array | None, *, randomised: bool) -> "_Board | None":
+        """The board, if the agent can force a goal from the initial state; pruning is given up if it prevents that."""
+        graph = model.graph
+        for within in (kept, None):
+            order, allowed = robustly_proper(model, randomised=randomised, within=within)
+            if (order == graph.initial).any() or graph.goal[graph.initial]:
+                break
+        else:
+            return None
+        kept_ptr, kept_choice = _choices_in_order(model, order, allowed)
+        board = cls(
+            order=order,
+            kept_ptr=kept_ptr,
+            kept=kept_choice,
+            mix=np.zeros(kept_choice.size),
+            trans_ptr=graph.trans_ptr,
+            successor=graph.successor,
+            prob=model.prob,
+            gap=gap,
+            gap_error=gap_error,
+            value=np.zeros(graph.states),
+            belief=np.empty((0, model.samples)),
+            scale=float(model.cost.max(initial=0.0)) or 1.0,
+        )
+        if randomised:
+            board.mix[:] = np.repeat(1.0 / np.maximum(np.diff(kept_ptr), 1), np.diff(kept_ptr))
+        else:
+            game.outward(*board.policy_rows, board.gap, 0.0, board.value)
+        return board
+
+    @property
+    def policy_rows(self) -> tuple[Array, ...]:
+        """What most kernels take."""
+        return self.order, self.kept_ptr, self.kept, self.mix, self.trans_ptr, self.successor, self.prob
+
+    def settle(self, kappa: float, tolerance: float, sweeps: int = SWEEPS) -> float:
+        """Let the adversary improve against the policy."""
+        return float(game.settle(*self.policy_rows, self.gap, kappa, self.value, sweeps, tolerance))
+
+    def factorise(self, kappa: float) -> None:
+        """The policy's worst case by policy iteration of the adversary, with a sparse factorisation each."""
+        size = self.order.size
+        place = np.full(self.value.size, size)
+        place[self.order] = np.arange(size)
+        reply = np.zeros(size, np.int64)
+        used = np.flatnonzero(self.mix > 0)
+        owner = np.repeat(np.arange(size), np.diff(self.kept_ptr))[used]
+        choice = self.kept[used]
+        length = np.diff(self.trans_ptr)[choice]
+        trans = np.repeat(self.trans_ptr[choice] - np.cumsum(length) + length, length) + np.arange(length.sum())
+        row, column = np.repeat(owner, length), place[self.successor[trans]]
+        inside = column < size
+        for _ in range(PATIENCE):
+            changed = game.replies(*self.policy_rows, self.gap, kappa, self.value, reply)
+            share = np.repeat(self.mix[used], length) * self.prob[trans, reply[row]]
+            step = csr_array((share[inside], (row[inside], column[inside])), shape=(size, size))
+            paid = np.bincount(owner, weights=self.mix[used] * (self.gap[choice, reply[owner]] + kappa), minlength=size)
+            self.value[self.order] = splu((eye_array(size) - step).tocsc()).solve(paid)
+            if not changed:
+                return
+
+    def prove(self, model: UMDP, weaker: float) -> Interval:
+        """Bounds on R(initial) without κ."""
+        initial = model.graph.initial
+        if model.graph.goal[initial]:
+            return Interval(0.0, 0.0)
+        upper = self._prove_upper(initial)
+        lower = max(self._prove_lower(initial), weaker)
+        return Interval(min(lower, upper), upper)
+
+    def _prove_upper(self, initial: int) -> float:
+        weight = np.zeros(self.value.size)
+        delta = game.policy_steps(*self.policy_rows, weight, 100 * SWEEPS, 0.1, MOST_STEPS)
+        if not delta < 0.5:
+            return np.inf
+        need = game.prove_upper(*self.policy_rows, self.gap, self.gap_error, self.value, weight)
+        return float(self.value[initial] + need * weight[initial]) if np.isfinite(need) else np.inf
+
+    def _prove_lower(self, initial: int) -> float:
+        mixed = self.belief.shape[0] > 0
+        rows = self.policy_rows
+        best = 0.0
+        for slack in (1e-4, 1e-7, 1e-10):
+            weight = np.zeros(self.value.size)
+            delta = game.tight_steps(
+                *rows, self.gap, 0.0, self.value, self.belief, mixed, slack * self.scale, weight, 20 * SWEEPS, MOST_STEPS
+            )
+            if not delta < 0.5:
+                continue
+            need = game.prove_lower(
+                *rows[:3], *rows[4:], self.gap, self.gap_error, self.value, weight, self.belief, mixed
+            )
+            if np.isfinite(need):
+                best = max(best, float(self.value[initial] - need * weight[initial]))
+                break
+        return best
+
+    def policy(self, model: UMDP) -> Policy:
+        """The policy; where the game was not played, the first choice."""
+        graph = model.graph
+        weight = np.zeros(graph.choices)
+        weight[self.kept] = self.mix
+        elsewhere = np.ones(graph.states, bool)
+        elsewhere[self.order] = False
+        weight[complete_choices(graph, np.full(graph.states, -1))[elsewhere & ~graph.goal]] = 1.0
+        return Policy.from_weights(graph, weight)
+
+
+def _solve_pure(board: _Board, kappa: float, run: Run, name: str) -> Status | None:
+    """Policy iteration over single choices, first with κ and then without; says why it stopped early."""
+    extra = kappa * board.scale
+    tolerance = 1e-12 * board.scale
+
+    def improve(kappa_now: float, break_ties: bool = False) -> tuple[int, float]:
+        slack = 1e-3 * extra if break_ties else tolerance
+        changed, delta = game.improve_pure(*board.policy_rows, board.gap, kappa_now, board.value, slack, break_ties)
+        return changed, delta
+
+    for extra_now in (extra, 0.0) if extra > 0 else (0.0,):
+        status = _iterate(board, lambda now=extra_now: improve(now), extra_now, run, name)  # type: ignore[misc]
+        if status:
+            return status
+        if extra_now > 0:
+            improve(extra_now, break_ties=True)
+            board.settle(extra_now, 0.0)
+    return None
+
+
+def _solve_mixed(board: _Board, kappa: float, run: Run, name: str) -> Status | None:
+    """Policy iteration over mixtures, one matrix game for each state and round; says why it stopped early."""
+    extra = kappa * board.scale
+    tolerance = 1e-12 * board.scale
+    board.belief = np.full((board.order.size, board.prob.shape[1]), 1.0 / board.prob.shape[1])
+
+    def improve(kappa_now: float) -> tuple[int, float]:
+        changed, delta, pivots = game.improve_mixed(
+            *board.policy_rows, board.gap, kappa_now, board.value, tolerance, board.belief
+        )
+        run.count("pivots", pivots)
+        return changed, delta
+
+    board.settle(extra, tolerance)
+    for extra_now in (extra, 0.0) if extra > 0 else (0.0,):
+        status = _iterate(board, lambda now=extra_now: improve(now), extra_now, run, name)  # type: ignore[misc]
+        if status:
+            return status
+    return None
+
+
+def _iterate(board: _Board, improve: Callable[[], tuple[int, float]], kappa: float, run: Run, name: str) -> Status | None:
+    """Rounds of improvement and evaluation until neither changes anything; says why it stopped early."""
+    for round_ in range(20 * PATIENCE):
+        status = run.stop()
+        if status:
+            return status
+        changed, delta = improve()
+        run.iterations += 1
+        run.count("rounds")
+        run.report(f"{name}: round {run.iterations}")
+        if not changed and delta <= 1e-14 * float(board.value[board.order].max(initial=0.0)):
+            return None
+        if round_ < PATIENCE:
+            board.settle(kappa, 0.01 * delta)
+        else:
+            before = board.value.copy()
+            board.factorise(kappa)
+            if not changed and np.abs(board.value - before).max() <= 1e-12 * float(np.abs(before).max()):
+                return None
+    return None
+
+
+def _choices_in_order(model: UMDP, order: Array, allowed: Array) -> tuple[Array, Array]:
+    """The allowed choices of each state of `order`."""
+    graph = model.graph
+    first, last = graph.choice_ptr[order], graph.choice_ptr[order + 1]
+    choice = np.repeat(first - np.concatenate(([0], np.cumsum(last - first)[:-1])), last - first) + np.arange((last - first).sum())
+    owner = np.repeat(np.arange(order.size), last - first)
+    keep = allowed[choice]
+    counts = np.bincount(owner[keep], minlength=order.size)
+    return np.concatenate(([0], np.cumsum(counts))), choice[keep].astype(np.int32)
+
+
+def _give_up(model: UMDP, run: Run) -> Outcome:
+    """A limit came before the optimal values: a proper policy, and no bound."""
+    board = _Board.build(model, model.cost, 0.0, None, randomised=False)
+    status = run.stop() or Status.TIME_LIMIT
+    policy = board.policy(model) if board is not None else _infeasible(model).policy
+    return Outcome(policy, Interval(0.0, np.inf), status)
+
+
+def _infeasible(model: UMDP) -> Outcome:
+    """No policy reaches a goal against every adversary: one that does so in each sample, if it is known."""
+    graph = model.graph
+    alive, allowed = jointly_proper(model)
+    weight = np.where(allowed & alive[graph.choice_state], 1.0, 0.0)
+    total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
+    weight[complete_choices(graph, np.full(graph.states, -1))[(total == 0) & ~graph.goal]] = 1.0
+    total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
+    return Outcome(Policy.from_weights(graph, weight / total[graph.choice_state]), Interval(np.inf, np.inf), Status.INFEASIBLE)
+
+
+def _frozen(array: Array) -> Array:
+    array.flags.writeable = False
+    return array

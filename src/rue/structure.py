@@ -1,0 +1,131 @@
+"""Questions about probability one, answered on the graph: exactly, never by waiting for a number to grow.
+
+A transition may have probability zero in some samples, so each sample has a graph of its own. A state is a
+*dead end* of a sample if no policy reaches a goal from it with probability one there; its cost is infinite in
+that sample.
+
+Where each state can reach a goal by transitions that are positive in all samples, which is one linear search,
+there are no dead ends and every other question is answered at once. Otherwise:
+
+- `surely_reaching(model, live)` (in `model.py`) for one sample;
+- `jointly_proper`: states and choices among which a policy that tries every choice is proper in each sample;
+- `robustly_proper`: the same against an adversary who may change the sample at every step, which is what the
+  recursions of `reg`, `cemr` and `robust` assume.
+
+`jointly_proper` is exact where all samples have the same support, and sound always: what it returns is proper.
+In general, whether a policy with memory exists that is proper in several MDPs at once is PSPACE-complete, so
+where it finds none and each sample has one, the answer is "not known" (None in `proper_policy_exists`).
+"""
+
+import numpy as np
+
+from rue._flat import Array
+from rue._kernels import reach
+from rue.model import UMDP, all_states_reach_goal, surely_reaching
+
+
+def sweep_order(model: UMDP, live: Array, alive: Array, allowed: Array) -> Array:
+    """Alive non-goal states that can reach a goal, nearest first: the order in which values flow."""
+    graph = model.graph
+    _, order = reach.backward(
+        *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal, alive, allowed, live
+    )
+    return np.asarray(order[~graph.goal[order]])
+
+
+def reaching(model: UMDP, sample: int) -> Array:  # [S]
+    """States from which a goal can be reached at all in a sample."""
+    graph = model.graph
+    seen, _ = reach.backward(
+        *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
+        np.ones(graph.states, bool), np.ones(graph.choices, bool), model.prob[:, sample] > 0,
+    )  # fmt: skip
+    return np.asarray(seen)
+
+
+def proper_in(model: UMDP, sample: int, within: Array | None = None) -> tuple[Array, Array]:  # [S], [C]
+    """States without a dead end in a sample, and the choices that never lead into one.
+
+    `within[C]` restricts the choices.
+    """
+    if within is None and all_states_reach_goal(model):
+        return _everything(model)
+    return surely_reaching(model, model.prob[:, sample] > 0, within)
+
+
+def jointly_proper(model: UMDP) -> tuple[Array, Array]:  # [S], [C]
+    """States and choices such that trying all of these choices is proper in every sample."""
+    if all_states_reach_goal(model):
+        return _everything(model)
+    return model.remember("jointly_proper", lambda: _jointly_proper(model))
+
+
+def robustly_proper(model: UMDP, *, randomised: bool, within: Array | None = None) -> tuple[Array, Array]:  # [n], [C]
+    """States from which a policy reaches a goal whatever samples an adversary picks, and its safe choices.
+
+    `within[C]` restricts the choices, as pruning does. The states come without goals and in an order in which each
+    makes progress, whatever the sample, towards those before it: by one choice, or by some choice for each sample
+    if the policy may be randomised.
+    """
+    graph = model.graph
+    alive, allowed = _everything(model)
+    if within is None and all_states_reach_goal(model):
+        return sweep_order(model, model.always_live, alive, allowed), allowed
+    if within is not None:
+        allowed &= within
+    ever = model.ever_live
+    while True:
+        seen, order = reach.attract(
+            *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
+            alive, allowed, model.prob, randomised,
+        )  # fmt: skip
+        if not (alive & ~seen).any():
+            return np.asarray(order[~graph.goal[order]]), allowed
+        reach.retreat(
+            graph.choice_ptr, *graph.predecessors, graph.trans_choice, graph.choice_state,
+            graph.goal, alive, allowed, ever, seen,
+        )  # fmt: skip
+
+
+def proper_policy_exists(model: UMDP) -> bool | None:
+    """Whether one policy reaches a goal with probability one in every sample; None where that is not known.
+
+    Each sample has such a policy of its own, or the model would not have been accepted.
+    """
+    alive, _ = jointly_proper(model)
+    return True if alive[model.graph.initial] else None
+
+
+def _everything(model: UMDP) -> tuple[Array, Array]:
+    return np.ones(model.graph.states, bool), np.ones(model.graph.choices, bool)
+
+
+def _jointly_proper(model: UMDP) -> tuple[Array, Array]:
+    """Give up, sample by sample, what cannot reach a goal there, until nothing changes.
+
+    A state counts for a sample only if it can be reached in it.
+    """
+    graph = model.graph
+    alive, allowed = _everything(model)
+    lives = [model.prob[:, k] > 0 for k in range(model.samples)]
+    visited = [
+        reach.forward(graph.choice_ptr, graph.trans_ptr, graph.successor, graph.initial, allowed, live)[0]
+        for live in lives
+    ]
+    owner = graph.choice_state[graph.trans_choice]
+    relevant = np.zeros(graph.transitions, bool)
+    for live, seen in zip(lives, visited, strict=True):
+        relevant |= live & seen[owner]
+    while True:
+        keep = alive.copy()
+        for live, seen in zip(lives, visited, strict=True):
+            reached, _ = reach.backward(
+                *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal, alive, allowed, live
+            )
+            keep &= reached | ~seen
+        if not (alive & ~keep).any():
+            return alive, allowed
+        reach.retreat(
+            graph.choice_ptr, *graph.predecessors, graph.trans_choice, graph.choice_state,
+            graph.goal, alive, allowed, relevant, keep,
+        )  # fmt: skip
