@@ -175,36 +175,76 @@ def improve_pure(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, ka
 
 
 @njit(cache=True, nogil=True)
-def settle(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, sweeps, tolerance):
-    """Sweeps with the policy fixed: the adversary alone improves."""
+def pack(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap):
+    """The rows of the policy alone, side by side in memory, self-loops taken out.
+
+    Returns `row_ptr`, `target` (states), `share[:, K]`, and per state and sample `paid` and `visits`: what the gaps
+    and a unit per step come to until the state is left.
+    """
     samples = prob.shape[1]
+    size = 0
+    for i in range(order.size):
+        for j in range(kept_ptr[i], kept_ptr[i + 1]):
+            if mix[j] > 0.0:
+                for t in range(trans_ptr[kept[j]], trans_ptr[kept[j] + 1]):
+                    if successor[t] != order[i]:
+                        size += 1
+    row_ptr = np.empty(order.size + 1, np.int64)
+    target = np.empty(size, np.int32)
+    share = np.empty((size, samples))
+    paid = np.empty((order.size, samples))
+    visits = np.empty((order.size, samples))
+    row_ptr[0] = 0
+    size = 0
+    for i in range(order.size):
+        for k in range(samples):
+            paid[i, k] = 0.0
+            visits[i, k] = 0.0
+        for j in range(kept_ptr[i], kept_ptr[i + 1]):
+            x = mix[j]
+            if x <= 0.0:
+                continue
+            for k in range(samples):
+                paid[i, k] += x * gap[kept[j], k]
+            for t in range(trans_ptr[kept[j]], trans_ptr[kept[j] + 1]):
+                if successor[t] != order[i]:
+                    target[size] = successor[t]
+                    for k in range(samples):
+                        share[size, k] = x * prob[t, k]
+                        visits[i, k] += share[size, k]
+                    size += 1
+        row_ptr[i + 1] = size
+        for k in range(samples):
+            visits[i, k] = 1.0 / visits[i, k] if visits[i, k] > 1e-15 else np.inf
+            paid[i, k] = paid[i, k] * visits[i, k] if paid[i, k] > 0.0 else 0.0
+        for j in range(row_ptr[i], size):
+            for k in range(samples):
+                share[j, k] = share[j, k] * visits[i, k] if share[j, k] > 0.0 else 0.0
+    return row_ptr, target, share, paid, visits
+
+
+@njit(cache=True, nogil=True)
+def settle(order, row_ptr, target, share, paid, visits, kappa, value, sweeps, tolerance, ceiling):
+    """Sweeps on packed rows with the policy fixed: the adversary alone improves. Infinite beyond the ceiling."""
+    samples = paid.shape[1]
     total = np.empty(samples)
-    stay = np.empty(samples)
-    sum_total = np.empty(samples)
-    sum_stay = np.empty(samples)
     delta = 0.0
     for _ in range(sweeps):
         delta = 0.0
         for i in range(order.size):
-            s = order[i]
-            sum_total[:] = 0.0
-            sum_stay[:] = 0.0
-            for j in range(kept_ptr[i], kept_ptr[i + 1]):
-                x = mix[j]
-                if x > 0.0:
-                    _backup(kept[j], s, trans_ptr, successor, prob, gap, kappa, value, total, stay)
-                    for k in range(samples):
-                        sum_total[k] += x * total[k]
-                        sum_stay[k] += x * stay[k]
-            worst = 0.0
             for k in range(samples):
-                leave = 1.0 - sum_stay[k]
-                q = sum_total[k] / leave if leave > 1e-15 else np.inf
-                worst = max(worst, q)
-            change = abs(worst - value[s])
+                total[k] = paid[i, k] + kappa * visits[i, k]
+            for j in range(row_ptr[i], row_ptr[i + 1]):
+                v = value[target[j]]
+                for k in range(samples):
+                    total[k] += share[j, k] * v
+            worst = total.max()
+            change = abs(worst - value[order[i]])
             if change > delta:
                 delta = change
-            value[s] = worst
+            value[order[i]] = worst
+            if worst > ceiling:
+                return np.inf
         if delta <= tolerance:
             break
     return delta
@@ -334,35 +374,6 @@ def improve_mixed(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, k
     return changed, delta, pivots
 
 
-@njit(cache=True, nogil=True)
-def policy_steps(order, kept_ptr, kept, mix, trans_ptr, successor, prob, weight, sweeps, tolerance, ceiling):
-    """Upper estimates of the policy's expected number of steps against any adversary, by sweeps."""
-    samples = prob.shape[1]
-    total = np.empty(samples)
-    delta = np.inf
-    for _ in range(sweeps):
-        delta = 0.0
-        for i in range(order.size):
-            s = order[i]
-            total[:] = 0.0
-            for j in range(kept_ptr[i], kept_ptr[i + 1]):
-                x = mix[j]
-                if x <= 0.0:
-                    continue
-                for t in range(trans_ptr[kept[j]], trans_ptr[kept[j] + 1]):
-                    w = x * weight[successor[t]]
-                    for k in range(samples):
-                        total[k] += prob[t, k] * w
-            most = 1.0 + total.max()
-            if most > ceiling:
-                return np.inf
-            delta = max(delta, abs(most - weight[s]))
-            weight[s] = most
-        if delta <= tolerance:
-            break
-    return delta
-
-
 @njit(cache=True, nogil=True, inline="always")
 def _answered(c, i, trans_ptr, successor, prob, gap, kappa, value, weight, belief, mixed, q, w):
     """A choice's backup of values and of weights, under the adversary's answer to it.
@@ -395,30 +406,78 @@ def _answered(c, i, trans_ptr, successor, prob, gap, kappa, value, weight, belie
 
 
 @njit(cache=True, nogil=True)
-def tight_steps(
-    order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, belief, mixed, slack, weight, sweeps,
-    ceiling,
-):  # fmt: skip
-    """Upper estimates of the steps of any policy that takes only near-tight choices, against the answers to them."""
+def tight_rows(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, value, belief, mixed, slack):
+    """The near-tight choices of each state, as rows of outcomes under the adversary's answer.
+
+    A choice is near-tight if the policy takes it or its backup is within `slack` of the value. Rows are by place in
+    `order`, all other states share the last place: `row_ptr`, `out_ptr`, `target`, `share`.
+    """
     samples = prob.shape[1]
     q = np.empty(samples)
-    w = np.empty(samples)
+    w = np.zeros(samples)
+    answer = np.full(kept.size, -1, np.int32)
+    place = np.full(value.size, order.size, np.int32)
+    rows = 0
+    outcomes = 0
+    for i in range(order.size):
+        place[order[i]] = i
+        for j in range(kept_ptr[i], kept_ptr[i + 1]):
+            c = kept[j]
+            backup, _ = _answered(c, i, trans_ptr, successor, prob, gap, 0.0, value, value, belief, mixed, q, w)
+            if mix[j] > 0.0 or backup <= value[order[i]] + slack:
+                answer[j] = 0 if mixed else q.argmax()
+                rows += 1
+                outcomes += trans_ptr[c + 1] - trans_ptr[c]
+    row_ptr = np.empty(order.size + 1, np.int64)
+    out_ptr = np.empty(rows + 1, np.int64)
+    target = np.empty(outcomes, np.int32)
+    share = np.empty(outcomes)
+    row_ptr[0] = 0
+    out_ptr[0] = 0
+    rows = 0
+    outcomes = 0
+    for i in range(order.size):
+        for j in range(kept_ptr[i], kept_ptr[i + 1]):
+            if answer[j] < 0:
+                continue
+            for t in range(trans_ptr[kept[j]], trans_ptr[kept[j] + 1]):
+                p = 0.0
+                if mixed:
+                    for k in range(samples):
+                        p += belief[i, k] * prob[t, k]
+                else:
+                    p = prob[t, answer[j]]
+                target[outcomes] = place[successor[t]]
+                share[outcomes] = p
+                outcomes += 1
+            rows += 1
+            out_ptr[rows] = outcomes
+        row_ptr[i + 1] = rows
+    return row_ptr, out_ptr, target, share
+
+
+@njit(cache=True, nogil=True)
+def longest(row_ptr, out_ptr, target, share, weight, sweeps, ceiling):
+    """Upper estimates of the steps of any policy that takes only the rows given, by sweeps on `weight` by place."""
+    count = row_ptr.size - 1
     delta = np.inf
     for _ in range(sweeps):
         delta = 0.0
-        for i in range(order.size):
-            s = order[i]
+        for i in range(count):
             most = 1.0
-            for j in range(kept_ptr[i], kept_ptr[i + 1]):
-                backup, carried = _answered(
-                    kept[j], i, trans_ptr, successor, prob, gap, kappa, value, weight, belief, mixed, q, w
-                )
-                if mix[j] > 0.0 or backup <= value[s] + slack:
-                    most = max(most, 1.0 + carried)
+            for r in range(row_ptr[i], row_ptr[i + 1]):
+                total = 1.0
+                stay = 0.0
+                for o in range(out_ptr[r], out_ptr[r + 1]):
+                    if target[o] == i:
+                        stay += share[o]
+                    else:
+                        total += share[o] * weight[target[o]]
+                most = max(most, total / (1.0 - stay)) if stay < 1.0 else np.inf
             if most > ceiling:
                 return np.inf
-            delta = max(delta, abs(most - weight[s]))
-            weight[s] = most
+            delta = max(delta, abs(most - weight[i]))
+            weight[i] = most
         if delta <= 0.01:
             break
     return delta

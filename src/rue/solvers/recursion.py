@@ -241,9 +241,10 @@ class _Board:
         """What most kernels take."""
         return self.order, self.kept_ptr, self.kept, self.mix, self.trans_ptr, self.successor, self.prob
 
-    def settle(self, kappa: float, tolerance: float, sweeps: int = SWEEPS) -> float:
+    def settle(self, kappa: float, tolerance: float) -> None:
         """Let the adversary improve against the policy."""
-        return float(game.settle(*self.policy_rows, self.gap, kappa, self.value, sweeps, tolerance))
+        packed = game.pack(*self.policy_rows, self.gap)
+        game.settle(self.order, *packed, kappa, self.value, SWEEPS, tolerance, np.inf)
 
     def factorise(self, kappa: float) -> None:
         """The policy's worst case by policy iteration of the adversary, with a sparse factorisation each."""
@@ -272,36 +273,38 @@ class _Board:
         initial = model.graph.initial
         if model.graph.goal[initial]:
             return Interval(0.0, 0.0)
-        upper = self._prove_upper(initial)
-        lower = max(self._prove_lower(initial), weaker)
+        steps = np.zeros(self.value.size)
+        upper = self._prove_upper(initial, steps)
+        lower = max(self._prove_lower(initial, steps), weaker)
         return Interval(min(lower, upper), upper)
 
-    def _prove_upper(self, initial: int) -> float:
-        weight = np.zeros(self.value.size)
-        delta = game.policy_steps(*self.policy_rows, weight, 100 * SWEEPS, 0.1, MOST_STEPS)
+    def _prove_upper(self, initial: int, steps: Array) -> float:
+        """An upper bound; `steps` is filled with bounds on the policy's number of steps."""
+        *rows, paid, visits = game.pack(*self.policy_rows, self.gap)
+        paid[:] = 0.0  # nothing but one unit for each step
+        delta = game.settle(self.order, *rows, paid, visits, 1.0, steps, 100 * SWEEPS, 0.1, MOST_STEPS)
         if not delta < 0.5:
             return np.inf
-        need = game.prove_upper(*self.policy_rows, self.gap, self.gap_error, self.value, weight)
-        return float(self.value[initial] + need * weight[initial]) if np.isfinite(need) else np.inf
+        need = game.prove_upper(*self.policy_rows, self.gap, self.gap_error, self.value, steps)
+        return float(self.value[initial] + need * steps[initial]) if np.isfinite(need) else np.inf
 
-    def _prove_lower(self, initial: int) -> float:
+    def _prove_lower(self, initial: int, steps: Array) -> float:
+        """A lower bound; a wide notion of near-tight is tried first, and a narrow one where that can go round."""
         mixed = self.belief.shape[0] > 0
         rows = self.policy_rows
-        best = 0.0
         for slack in (1e-4, 1e-7, 1e-10):
-            weight = np.zeros(self.value.size)
-            delta = game.tight_steps(
-                *rows, self.gap, 0.0, self.value, self.belief, mixed, slack * self.scale, weight, 20 * SWEEPS, MOST_STEPS
-            )
-            if not delta < 0.5:
+            tight = game.tight_rows(*rows, self.gap, self.value, self.belief, mixed, slack * self.scale)
+            weight = np.append(steps[self.order], 0.0)
+            if not game.longest(*tight, weight, 100 * SWEEPS, MOST_STEPS) < 0.5:
                 continue
+            by_state = np.zeros(self.value.size)
+            by_state[self.order] = weight[:-1]
             need = game.prove_lower(
-                *rows[:3], *rows[4:], self.gap, self.gap_error, self.value, weight, self.belief, mixed
+                *rows[:3], *rows[4:], self.gap, self.gap_error, self.value, by_state, self.belief, mixed
             )
             if np.isfinite(need):
-                best = max(best, float(self.value[initial] - need * weight[initial]))
-                break
-        return best
+                return float(self.value[initial] - need * by_state[initial])
+        return 0.0
 
     def policy(self, model: UMDP) -> Policy:
         """The policy; where the game was not played, the first choice."""

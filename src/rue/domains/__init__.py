@@ -1,0 +1,10 @@
+"""Built-in domains: each draws any number of samples on one graph, from a seed."""
+
+from rue.domains.base import Domain
+from rue.domains.disaster import Disaster
+from rue.domains.medical import Medical
+
+# Command-line names.
+DOMAINS: dict[str, type[Domain]] = {"disaster": Disaster, "medical": Medical}
+
+__all__ = ["DOMAINS", "Disaster", "Domain", "Medical"]

@@ -1,0 +1,156 @@
+"""Disaster rescue: an 8-connected grid with swamps and obstacles whose places are known only roughly.
+
+Each square is the centre of a swamp region with probability 1/15, and of an obstacle region with 1/15; a region is
+the centre and the squares around it. A sample puts one swamp and one obstacle on a random square of each region.
+An action aims at one of 8 neighbours and gets there with probability 0.8, and to the neighbours on either side with
+0.1 each; onto an obstacle it is 0.05 instead. What is left stays put. Entering a square costs 0.5, or in a swamp an
+amount drawn from [1, 2] in each sample; staying pays for the square one is on.
+
+What the paper leaves open, and our choice: the initial state is the corner (row 0, column 0), the goal the opposite
+one, and neither is ever a swamp or an obstacle; a move off the grid stays put.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rue._flat import Array
+from rue.domains.base import Domain, check_count, check_range
+from rue.model import UMDP, Graph
+
+MOVES = {
+    "north": (-1, 0),
+    "north-east": (-1, 1),
+    "east": (0, 1),
+    "south-east": (1, 1),
+    "south": (1, 0),
+    "south-west": (1, -1),
+    "west": (0, -1),
+    "north-west": (-1, -1),
+}
+# The aim, then its neighbours on either side: the turn in steps of 45 degrees, and the probability.
+AIMS = ((0, 0.8), (1, 0.1), (-1, 0.1))
+ONTO_OBSTACLE = 0.05
+ENTRY_COST = 0.5
+
+
+@dataclass(frozen=True)
+class Disaster(Domain):
+    """A rescue on a grid of `width` × `height` squares."""
+
+    width: int = 8
+    height: int = 8
+    region_chance: float = 1 / 15  # that a square is the centre of a swamp region; the same for obstacles
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("width", self.width, 2, 2000)
+        check_count("height", self.height, 2, 2000)
+        check_range("region_chance", self.region_chance, 0, 1)
+
+    @cached_property
+    def regions(self) -> tuple[Array, Array]:
+        """The squares of each swamp region and of each obstacle region, nine to a row, padded with −1."""
+        rng = np.random.default_rng(self.seed)
+        swamp = np.flatnonzero(rng.random(self._squares) < self.region_chance)
+        obstacle = np.flatnonzero(rng.random(self._squares) < self.region_chance)
+        return self._region_squares(swamp), self._region_squares(obstacle)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Eight choices a square; a choice can stay put where it may meet the border or an obstacle."""
+        possible = self._possible  # [S, 8, 4]
+        length = possible.sum(axis=2).ravel()[: -len(MOVES)]
+        return Graph(
+            choice_ptr=np.append(np.arange(self._squares) * 8, (self._squares - 1) * 8),
+            action=np.tile(np.arange(8), self._squares - 1),
+            trans_ptr=np.concatenate(([0], np.cumsum(length))),
+            successor=self._target[:-1][possible[:-1]],
+            initial=0,
+            state_label=tuple(f"(row {i}, column {j})" for i in range(self.height) for j in range(self.width)),
+            action_label=tuple(MOVES),
+            layout={"grid": [self.height, self.width]},
+        )
+
+    def sample(self, count: int, *, seed: int) -> UMDP:
+        """Draw `count` placements of all swamps and obstacles."""
+        rng = self.random(count, seed)
+        swamps, obstacles = self.regions
+        entry = np.full((self._squares, count), ENTRY_COST)
+        obstacle = np.zeros((self._squares, count), bool)
+        for k in range(count):
+            place = _draw_squares(rng, swamps)
+            entry[place, k] = rng.uniform(1.0, 2.0, place.size)
+            obstacle[_draw_squares(rng, obstacles), k] = True
+        return self._model(entry, obstacle)
+
+    def _model(self, entry: Array, obstacle: Array) -> UMDP:
+        """The model with these entry costs and obstacles, both [S, K]."""
+        graph, samples = self.graph, entry.shape[1]
+        squares = self._squares - 1  # the goal, last, has no choices
+        prob = np.empty((graph.transitions, samples))
+        cost = np.zeros((graph.choices, samples))
+        index = np.cumsum(self._possible[:-1]).reshape(squares, 8, 4) - 1  # the transition of each possible outcome
+        for action in range(8):
+            stays = np.ones((squares, samples))
+            paid = np.zeros((squares, samples))
+            for aim, (_, chance) in enumerate(AIMS):
+                possible = self._possible[:-1, action, aim]
+                target = self._target[:-1, action, aim][possible]
+                p = np.where(obstacle[target], ONTO_OBSTACLE, chance)
+                prob[index[possible, action, aim]] = p
+                stays[possible] -= p
+                paid[possible] += p * entry[target]
+            possible = self._possible[:-1, action, 3]
+            stays[stays < 1e-9] = 0.0  # 1 − 0.8 − 0.1 − 0.1 is not quite zero
+            prob[index[possible, action, 3]] = stays[possible]
+            cost[action::8] = paid + stays * entry[:-1]
+        prob.flags.writeable = cost.flags.writeable = False
+        return UMDP(graph, prob, cost)
+
+    @property
+    def _squares(self) -> int:
+        return self.width * self.height
+
+    @cached_property
+    def _target(self) -> Array:  # [S, 8, 4]
+        """Where each outcome of an action leads: the three aims, then staying; −1 off the grid."""
+        row, column = np.divmod(np.arange(self._squares), self.width)
+        target = np.empty((self._squares, 8, 4), np.int32)
+        target[:, :, 3] = np.arange(self._squares)[:, None]
+        moves = list(MOVES.values())
+        for action in range(8):
+            for aim, (turn, _) in enumerate(AIMS):
+                down, right = moves[(action + turn) % 8]
+                target[:, action, aim] = self._square(row + down, column + right)
+        return target
+
+    @cached_property
+    def _possible(self) -> Array:  # [S, 8, 4]
+        """Which outcomes can happen in some sample."""
+        possible = self._target >= 0
+        contested = np.zeros(self._squares + 1, bool)
+        contested[self.regions[1].ravel()] = True
+        contested[-1] = True  # index −1: off the grid
+        possible[:, :, 3] = contested[self._target[:, :, :3]].any(axis=2)
+        return possible
+
+    def _square(self, row: Array, column: Array) -> Array:
+        inside = (row >= 0) & (row < self.height) & (column >= 0) & (column < self.width)
+        return np.where(inside, row * self.width + column, -1)
+
+    def _region_squares(self, centre: Array) -> Array:  # [regions, 9]
+        row, column = np.divmod(centre, self.width)
+        around = [self._square(row + i, column + j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+        squares = np.stack(around, axis=1) if centre.size else np.empty((0, 9), np.int64)
+        squares[(squares == 0) | (squares == self._squares - 1)] = -1
+        return squares[(squares >= 0).any(axis=1)]
+
+
+def _draw_squares(rng: np.random.Generator, regions: Array) -> Array:
+    """One square of each region."""
+    there = regions >= 0
+    pick = (rng.random(len(regions)) * there.sum(axis=1)).astype(np.int64)  # the how-many-th that is there
+    column = (np.cumsum(there, axis=1) == pick[:, None] + 1).argmax(axis=1)
+    return np.asarray(regions[np.arange(len(regions)), column])

@@ -1,0 +1,66 @@
+"""Choose few samples out of many.
+
+- "coverage": greedy k-centre. The first is the sample nearest to the mean; each next one is the farthest from all
+  chosen so far, in the Euclidean distance of all transition probabilities and expected costs.
+- "random": without replacement.
+- "regret": after the first, as for coverage, the sample on which the current choice's `reg` policy does worst.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rue._flat import Array
+from rue.errors import BadInput, unknown_name
+from rue.evaluate import evaluate
+from rue.model import UMDP
+from rue.solvers import Regret, solve
+
+
+def select(model: UMDP, count: int, *, by: str = "coverage", seed: int = 0) -> UMDP:
+    """The model with `count` of its samples, chosen in one of three ways; `seed` is for "random"."""
+    if by not in _WAYS:
+        raise unknown_name("way to select samples", by, _WAYS)
+    if not 1 <= count <= model.samples:
+        raise BadInput(f"{count} samples are asked for; expected 1 to {model.samples}")
+    return model.subset(_WAYS[by](model, count, seed))
+
+
+def _by_coverage(model: UMDP, count: int, seed: int) -> Array:
+    points = np.concatenate([model.prob, model.cost]).T  # [K, T + C]
+    chosen = [_nearest_to_mean(points)]
+    nearest = _distance(points, chosen[0])
+    while len(chosen) < count:
+        nearest[chosen] = -1.0  # a duplicate is farther than what is chosen already
+        chosen.append(int(nearest.argmax()))
+        nearest = np.minimum(nearest, _distance(points, chosen[-1]))
+    return np.array(chosen)
+
+
+def _by_random(model: UMDP, count: int, seed: int) -> Array:
+    return np.random.default_rng(seed).choice(model.samples, count, replace=False)
+
+
+def _by_regret(model: UMDP, count: int, seed: int) -> Array:
+    chosen = [_nearest_to_mean(np.concatenate([model.prob, model.cost]).T)]
+    while len(chosen) < count:
+        policy = solve(model.subset(chosen), Regret()).policy
+        regret = evaluate(model, policy).regret.copy()
+        regret[chosen] = -1.0
+        chosen.append(int(regret.argmax()))
+    return np.array(chosen)
+
+
+def _nearest_to_mean(points: Array) -> int:
+    return int(((points - points.mean(axis=0)) ** 2).sum(axis=1).argmin())
+
+
+def _distance(points: Array, centre: int) -> Array:
+    return np.asarray(((points - points[centre]) ** 2).sum(axis=1))
+
+
+_WAYS: dict[str, Callable[[UMDP, int, int], Array]] = {
+    "coverage": _by_coverage,
+    "random": _by_random,
+    "regret": _by_regret,
+}
