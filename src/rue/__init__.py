@@ -1,13 +1,54 @@
 """rue: one policy for many possible worlds, with small worst-case regret, exact figures and proofs."""
 
 from rue import domains
+from rue.build import Builder, Counts, count_transitions, from_counts, from_transitions
 from rue.errors import BadFile, BadInput, NotSolved, RueError, SolverFailed
 from rue.evaluate import Evaluation, evaluate
+from rue.io import load, save
 from rue.model import UMDP, Graph
+from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
 from rue.select import select
 from rue.simulate import Simulation, simulate
-from rue.solution import Interval, Limits, Progress, Solution, Status
+from rue.solution import Interval, Limits, Progress, Solution, Solver, Status
 from rue.solvers import Average, BestSample, MyopicRegret, Regret, WorstCase, solve
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "UMDP",
+    "Average",
+    "BadFile",
+    "BadInput",
+    "BestSample",
+    "Builder",
+    "Counts",
+    "Evaluation",
+    "Graph",
+    "Interval",
+    "Limits",
+    "MyopicRegret",
+    "NotSolved",
+    "OptimalValues",
+    "Policy",
+    "Progress",
+    "Regret",
+    "RueError",
+    "Simulation",
+    "Solution",
+    "Solver",
+    "SolverFailed",
+    "Status",
+    "WorstCase",
+    "count_transitions",
+    "domains",
+    "evaluate",
+    "from_counts",
+    "from_transitions",
+    "load",
+    "optimal_values",
+    "save",
+    "select",
+    "simulate",
+    "solve",
+]

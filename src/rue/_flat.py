@@ -40,7 +40,7 @@ def from_dense(transition: ArrayLike, cost: ArrayLike, initial: int, goals: Arra
     price = _numbers("cost", cost)
     if table.ndim != 4 or table.shape[1] != table.shape[3]:
         raise BadInput(f"transition has shape {table.shape}; expected [samples, states, actions, states]")
-    samples, states, actions, _ = table.shape
+    samples, states = table.shape[:2]
     if samples == 0:
         raise BadInput("there are no samples; expected at least one")
     if price.shape not in (table.shape[:3], table.shape):

@@ -15,11 +15,10 @@ judge shares no engine with the solvers, and every regret that people see is fro
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array, eye_array
-from scipy.sparse.linalg import splu
 
 from rue._flat import Array
 from rue._kernels import chain
+from rue._linear import solve_chain
 from rue.errors import BadInput
 from rue.model import UMDP, check_same_graph
 from rue.optimal import optimal_values
@@ -179,13 +178,7 @@ def _solve(numbers: _Numbers) -> tuple[Array, Array, Array]:
 def _factorise(numbers: _Numbers, k: int) -> tuple[Array, Array]:
     """Values and expected steps in one sample by a sparse factorisation of I − P."""
     rows = numbers.rows
-    nodes = rows.order.size
-    row = np.repeat(np.arange(nodes), np.diff(rows.row_ptr))
-    inside = rows.target < nodes
-    step = csr_array((numbers.prob[inside, k], (row[inside], rows.target[inside])), shape=(nodes, nodes))
-    factors = splu((eye_array(nodes) - step).tocsc())
-    right = np.column_stack([numbers.cost[:, k], np.ones(nodes)])
-    solved = factors.solve(right)
-    # One step of refinement makes up for what the factorisation lost.
-    solved += factors.solve(right - (solved - step @ solved))
+    row = np.repeat(np.arange(rows.order.size), np.diff(rows.row_ptr))
+    right = np.column_stack([numbers.cost[:, k], np.ones(rows.order.size)])
+    solved = solve_chain(row, rows.target, numbers.prob[:, k], right)
     return solved[:, 0], solved[:, 1]

@@ -43,7 +43,12 @@ class Graph:
     layout: dict[str, Any] = field(default_factory=dict)  # how to draw it: {"grid": [rows, columns]} for a grid
 
     def __post_init__(self) -> None:
-        for name, dtype in (("choice_ptr", np.int64), ("action", np.int32), ("trans_ptr", np.int64), ("successor", np.int32)):
+        for name, dtype in (
+            ("choice_ptr", np.int64),
+            ("action", np.int32),
+            ("trans_ptr", np.int64),
+            ("successor", np.int32),
+        ):
             object.__setattr__(self, name, _frozen(name, getattr(self, name), dtype))
         object.__setattr__(self, "initial", _integer("initial", self.initial))
         for name in ("state_label", "action_label"):
@@ -210,12 +215,12 @@ class UMDP:
     @property
     def always_live(self) -> Array:  # [T]
         """Transitions that are positive in every sample."""
-        return (self._memory["support"] & 1).astype(bool)
+        return np.asarray(self._memory["support"] & 1, bool)
 
     @property
     def ever_live(self) -> Array:  # [T]
         """Transitions that are positive in some sample."""
-        return self._memory["support"] != 0
+        return np.asarray(self._memory["support"] != 0)
 
     def sample_name(self, sample: int) -> str:
         """The label of a sample, or its number."""
@@ -258,7 +263,7 @@ def _frozen(name: str, values: ArrayLike, dtype: type) -> Array:
     if np.issubdtype(dtype, np.integer) and given.size and not np.issubdtype(given.dtype, np.integer):
         raise BadInput(f"{name} holds {given.dtype} values; expected integers")
     try:
-        array = np.ascontiguousarray(given, dtype=dtype)
+        array: Array = np.ascontiguousarray(given, dtype=dtype)
     except (TypeError, ValueError):
         raise BadInput(f"{name} holds {given.dtype} values; expected numbers") from None
     if array.flags.writeable:
@@ -293,7 +298,9 @@ def _check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
     bad = np.flatnonzero(step < (0 if allow_empty else 1))
     if bad.size:
         what = "not less" if allow_empty else "more"
-        raise BadInput(f"{name}[{bad[0] + 1}] is {ptr[bad[0] + 1]}; expected {what} than {ptr[bad[0]]}; {bad.size} are off in all")
+        raise BadInput(
+            f"{name}[{bad[0] + 1}] is {ptr[bad[0] + 1]}; expected {what} than {ptr[bad[0]]}; {bad.size} are off in all"
+        )
 
 
 def _check_graph(graph: Graph) -> None:
@@ -328,7 +335,9 @@ def _check_graph(graph: Graph) -> None:
     if graph.action_label is not None:
         _check_labels("action", graph.action_label, len(graph.action_label))
         if graph.choices and graph.action.max() >= len(graph.action_label):
-            raise BadInput(f"there are {len(graph.action_label)} action labels; expected {graph.action.max() + 1} or more")
+            raise BadInput(
+                f"there are {len(graph.action_label)} action labels; expected {graph.action.max() + 1} or more"
+            )
 
 
 def _check_shapes(model: UMDP) -> None:
@@ -435,7 +444,9 @@ def _check_goal_in_reach(model: UMDP) -> None:
     """Each sample on its own must have a policy that reaches a goal with probability one."""
     if all_states_reach_goal(model):
         return
-    hopeless = [k for k in range(model.samples) if not surely_reaching(model, model.prob[:, k] > 0)[0][model.graph.initial]]
+    hopeless = [
+        k for k in range(model.samples) if not surely_reaching(model, model.prob[:, k] > 0)[0][model.graph.initial]
+    ]
     if not hopeless:
         return
     sample = hopeless[0]
@@ -443,7 +454,8 @@ def _check_goal_in_reach(model: UMDP) -> None:
     raise BadInput(
         f"no policy reaches a goal with probability one from the initial state "
         f"{model.graph.state_name(model.graph.initial)} in sample {model.sample_name(sample)}: no goal can be reached "
-        f"from state {model.graph.state_name(state)}; expected a way round such states; {len(hopeless)} samples are off in all"
+        f"from state {model.graph.state_name(state)}; expected a way round such states; "
+        f"{len(hopeless)} samples are off in all"
     )
 
 

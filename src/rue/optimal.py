@@ -21,12 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, eye_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
-from scipy.sparse.linalg import splu
 
 from rue._flat import Array
 from rue._kernels import shortest
+from rue._linear import ranges, solve_chain
 from rue.model import UMDP, all_states_reach_goal
 from rue.solution import Run
 from rue.structure import proper_in, sweep_order
@@ -39,6 +37,8 @@ SWEEPS = 20
 # Weights beyond this mean that near-optimal choices can go round for ever.
 MOST_STEPS = 1e12
 THREADS = 2
+# Samples whose numbers are fetched together: they share the lines of the cache.
+BLOCK = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,52 +69,81 @@ def optimal_values(
 ) -> OptimalValues:
     """V*_k of all samples, over policies that take only the choices `within[C]`, or all.
 
-    Over all choices and to full precision they are remembered with the model.
+    Over all choices and to full precision they are remembered with the model; if a limit comes first, the samples that
+    are done are, and the next call does the rest.
     """
-    known: OptimalValues | None = model._memory.get("optimal_values") if within is None else None
-    if known is not None:
-        return known
-    values = _compute(model, tolerance, within, run or Run())
-    if values.complete and tolerance <= TOLERANCE and within is None:
-        model.remember("optimal_values", lambda: values)
-    return values
+    run = run or Run()
+    if within is not None or tolerance != TOLERANCE:
+        return _Search.begin(model).finish(model, tolerance, within, run)
+    search = model.remember("optimal_values", lambda: _Search.begin(model))
+    return search.finish(model, tolerance, within, run)
 
 
-def _compute(model: UMDP, tolerance: float, within: Array | None, run: Run) -> OptimalValues:
-    shape = (model.graph.states, model.samples)
-    lower, upper = np.full(shape, np.inf), np.full(shape, np.inf)
-    lower[model.graph.goal], upper[model.graph.goal] = 0.0, 0.0
-    choice = np.full(shape, -1, np.int32)
-    shared = _shared_rows(model) if within is None else None
-    finished = 0
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The bounds and choices of all samples, and which samples are done."""
 
-    def work(samples: range) -> int:
-        rows, done = shared, 0
-        for sample in samples:
-            usable = rows is not None and shared is not None and rows.free is None
-            rows = _Rows.load(model, sample, within, rows if usable else shared)
-            done += _iterate(rows, tolerance, run)
-            _prove_and_store(model, rows, sample, lower, upper, choice)
-            run.report(f"optimal values, sample {sample + 1} of {model.samples}")
-        return done
+    lower: Array  # [S, K]
+    upper: Array  # [S, K]
+    choice: Array  # [S, K]
+    done: Array  # [K]
 
-    threads = min(THREADS, model.samples)
-    block = -(-model.samples // threads)
-    parts = [range(i, min(i + block, model.samples)) for i in range(0, model.samples, block)]
-    if len(parts) == 1:
-        finished = work(parts[0])
-    else:
-        with ThreadPoolExecutor(len(parts)) as pool:
-            finished = sum(pool.map(work, parts))
-    return OptimalValues(lower, upper, choice, finished == model.samples)
+    @classmethod
+    def begin(cls, model: UMDP) -> "_Search":
+        shape = (model.graph.states, model.samples)
+        lower, upper = np.full(shape, np.inf), np.full(shape, np.inf)
+        lower[model.graph.goal] = upper[model.graph.goal] = 0.0
+        return cls(lower, upper, np.full(shape, -1, np.int32), np.zeros(model.samples, bool))
+
+    def finish(self, model: UMDP, tolerance: float, within: Array | None, run: Run) -> OptimalValues:
+        """Do the samples that are not done yet, in two threads."""
+        left = np.flatnonzero(~self.done).tolist()
+        blocks = [left[i : i + BLOCK] for i in range(0, len(left), BLOCK)]
+        if blocks:
+            shared = _Layout.shared(model) if within is None else None
+            parts = [blocks[i::THREADS] for i in range(min(THREADS, len(blocks)))]
+
+            def work(part: list[list[int]]) -> None:
+                self._work(model, part, shared, tolerance, within, run)
+
+            if len(parts) == 1:
+                work(parts[0])
+            else:
+                with ThreadPoolExecutor(len(parts)) as pool:
+                    list(pool.map(work, parts))
+        return OptimalValues(self.lower, self.upper, self.choice, bool(self.done.all()))
+
+    def _work(
+        self,
+        model: UMDP,
+        blocks: list[list[int]],
+        shared: "_Layout | None",
+        tolerance: float,
+        within: Array | None,
+        run: Run,
+    ) -> None:
+        """Do the samples of these blocks, each from the values of the one before."""
+        before: _Sample | None = None
+        for block in blocks:
+            loaded = [] if shared is None else shared.load(model, block)
+            for i, sample in enumerate(block):
+                if shared is None:
+                    rows = _Layout.of_sample(model, sample, within).load(model, [sample])[0]
+                else:
+                    rows = loaded[i]
+                rows = rows.started(model, sample, before)
+                self.done[sample] = _iterate(rows, tolerance, run)
+                _prove_and_store(model, rows, sample, self)
+                before = rows if rows.layout is shared else None
+                run.report(f"optimal values: {int(self.done.sum())} of {model.samples} samples")
 
 
-@dataclass(eq=False)
-class _Rows:
-    """The local rows of one sample (see `_kernels.shortest`) with the values and policy on them."""
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """Local rows without numbers (see `_kernels.shortest`): states by place, their choices and outcomes."""
 
     member_ptr: Array
-    member: Array  # states by place
+    member: Array
     row_ptr: Array
     choice: Array
     out_ptr: Array
@@ -122,137 +151,139 @@ class _Rows:
     target: Array
     allowed: Array
     free: Array | None = None  # choices inside free components
-    prob: Array | None = None
-    cost: Array | None = None
-    value: Array | None = None
-    policy: Array | None = None
-    low_cost: float = 0.0
 
     @classmethod
-    def build(cls, model: UMDP, order: Array, allowed: Array, component: Array | None = None, free: Array | None = None) -> "_Rows":
+    def build(
+        cls, model: UMDP, order: Array, allowed: Array, component: Array | None = None, free: Array | None = None
+    ) -> "_Layout":  # fmt: skip
         graph = model.graph
-        if component is None:
-            member, sizes = order, np.ones(order.size, np.int64)
-        else:
-            member, sizes = _group(order, component)
+        member, sizes = (order, np.ones(order.size, np.int64)) if component is None else _group(order, component)
         place = np.full(graph.states, sizes.size, np.int32)
         place[member] = np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
         member_ptr = np.concatenate(([0], np.cumsum(sizes)))
         drop = np.zeros(graph.choices, bool) if free is None else free
         arrays = shortest.localise(member_ptr, member, place, graph.choice_ptr, graph.trans_ptr, graph.successor, drop)
-        return cls(member_ptr, member, *arrays, allowed=allowed, free=free)
+        return cls(member_ptr, member, *arrays, allowed, free)
 
     @classmethod
-    def load(cls, model: UMDP, sample: int, within: Array | None, before: "_Rows | None") -> "_Rows":
-        """Rows of a sample, with start values: the last sample's where rows are shared and costs are positive."""
-        rows = before
-        if rows is None:
-            alive, allowed = proper_in(model, sample, within)
-            rows = cls.build(model, sweep_order(model, model.prob[:, sample] > 0, alive, allowed), allowed)
-        rows = cls(**{**vars(rows), "prob": np.empty(rows.target.size), "cost": np.empty(rows.choice.size)})
-        rows.fill(model, sample)
-        if rows.low_cost == 0.0:
-            rows = rows.merged(model, sample)
-        if rows.value is None or rows.low_cost == 0.0:
-            rows.value, rows.policy = np.empty(rows.row_ptr.size), np.empty(rows.row_ptr.size - 1, np.int32)
-            shortest.outward(rows.row_ptr, rows.out_ptr, rows.target, rows.prob, rows.cost, rows.value, rows.policy)
-        return rows
-
-    def fill(self, model: UMDP, sample: int) -> None:
-        """Take the numbers of one sample."""
-        self.low_cost = shortest.load(
-            self.choice, self.out_ptr, self.transition, model.prob, model.cost, sample, self.allowed, self.prob, self.cost
+    def shared(cls, model: UMDP) -> "_Layout | None":
+        """Rows that serve all samples, where there are no dead ends; sweeps then have one order for all."""
+        if not all_states_reach_goal(model):
+            return None
+        everything = np.ones(model.graph.choices, bool)
+        return cls.build(
+            model, sweep_order(model, model.always_live, np.ones(model.graph.states, bool), everything), everything
         )
 
-    def merged(self, model: UMDP, sample: int) -> "_Rows":
-        """The rows with free components as one place each; itself if there are none."""
-        live = model.prob[:, sample] > 0
-        component, free = _free_components(model, sample, live, self.allowed)
-        if not free.any():
-            return self
-        rows = _Rows.build(model, self.member, self.allowed, component, free)
-        rows.prob, rows.cost = np.empty(rows.target.size), np.empty(rows.choice.size)
-        rows.fill(model, sample)
+    @classmethod
+    def of_sample(cls, model: UMDP, sample: int, within: Array | None) -> "_Layout":
+        """Rows of one sample, without its dead ends."""
+        alive, allowed = proper_in(model, sample, within)
+        return cls.build(model, sweep_order(model, model.prob[:, sample] > 0, alive, allowed), allowed)
+
+    def load(self, model: UMDP, block: list[int]) -> "list[_Sample]":
+        """The numbers of samples that follow each other, or of any one."""
+        first, count = block[0], block[-1] - block[0] + 1
+        prob, cost = np.empty((count, self.target.size)), np.empty((count, self.choice.size))
+        shortest.load(
+            self.choice, self.out_ptr, self.transition, model.prob, model.cost, first, self.allowed, prob, cost
+        )
+        return [_Sample(self, prob[sample - first], cost[sample - first]) for sample in block]
+
+
+@dataclass(eq=False)
+class _Sample:
+    """The rows of one sample, with the values and the policy on them."""
+
+    layout: _Layout
+    prob: Array
+    cost: Array
+    value: Array | None = None
+    policy: Array | None = None
+
+    @property
+    def free_choices(self) -> bool:
+        """Whether some choice that may be taken costs nothing."""
+        return bool(self.cost.size) and float(self.cost.min()) == 0.0
+
+    def started(self, model: UMDP, sample: int, before: "_Sample | None") -> "_Sample":
+        """With start values: those of the sample before, if its rows are the same and all costs are positive."""
+        rows = self
+        if rows.free_choices:
+            component, free = _free_components(model, sample, rows.layout.allowed)
+            if free.any():
+                merged = _Layout.build(model, rows.layout.member, rows.layout.allowed, component, free)
+                rows = merged.load(model, [sample])[0]
+        if before is not None and rows is self and not rows.free_choices:
+            assert before.value is not None and before.policy is not None
+            rows.value, rows.policy = before.value.copy(), before.policy.copy()
+            return rows
+        layout = rows.layout
+        rows.value, rows.policy = np.empty(layout.row_ptr.size), np.empty(layout.row_ptr.size - 1, np.int32)
+        shortest.outward(layout.row_ptr, layout.out_ptr, layout.target, rows.prob, rows.cost, rows.value, rows.policy)
         return rows
 
     @property
     def arrays(self) -> tuple[Array, ...]:
         """What most kernels take."""
-        assert self.prob is not None and self.cost is not None and self.value is not None
-        return self.row_ptr, self.out_ptr, self.target, self.prob, self.cost, self.value
+        assert self.value is not None
+        layout = self.layout
+        return layout.row_ptr, layout.out_ptr, layout.target, self.prob, self.cost, self.value
 
 
-def _shared_rows(model: UMDP) -> _Rows | None:
-    """Rows that serve all samples, where there are no dead ends; sweeps then have one order for all."""
-    if not all_states_reach_goal(model):
-        return None
-    everything = np.ones(model.graph.choices, bool)
-    order = sweep_order(model, model.always_live, np.ones(model.graph.states, bool), everything)
-    return _Rows.build(model, order, everything)
-
-
-def _iterate(rows: _Rows, tolerance: float, run: Run) -> bool:
+def _iterate(rows: _Sample, tolerance: float, run: Run) -> bool:
     """Modified policy iteration until the proof holds to the tolerance; False if a limit came first."""
     row_ptr, out_ptr, target, prob, cost, value = rows.arrays
+    policy = rows.policy
     best_width = np.inf
     for round_ in range(10 * PATIENCE):
         if run.stop():
             return False
-        changed, delta = shortest.improve(row_ptr, out_ptr, target, prob, cost, value, rows.policy, 1e-13)
-        if delta <= 100 * tolerance and not changed:
-            width = max(_widths(rows)) if delta > 1e-15 else 0.0
+        changed, delta = shortest.improve(row_ptr, out_ptr, target, prob, cost, value, policy, 1e-13)
+        if not changed and delta <= 10 * tolerance:
+            width = 0.0 if rows.free_choices or delta <= 1e-15 else max(shortest.prove(*rows.arrays, value, policy))
             if width <= tolerance or width >= 0.5 * best_width:
                 return True
             best_width = width
-        if round_ < PATIENCE:
-            shortest.settle(out_ptr, target, prob, cost, value, rows.policy, SWEEPS, 0.01 * delta)
-        else:
+        if round_ >= PATIENCE:
             value[:-1] = _factorise(rows)
+        elif changed:
+            shortest.settle(out_ptr, target, prob, cost, value, policy, SWEEPS, 0.01 * delta)
+        else:
+            shortest.settle(out_ptr, target, prob, cost, value, policy, 10 * SWEEPS, 0.03 * tolerance)
     return True
 
 
-def _widths(rows: _Rows) -> tuple[float, float]:
-    """Relative widths that can be proved above and below with the values as weights, if costs allow it."""
-    if rows.low_cost == 0.0:
-        return 0.0, 0.0  # zero costs: the sweeps go on until nothing changes
-    up, low = shortest.prove(*rows.arrays, rows.value, rows.policy)
-    return up, low
-
-
-def _factorise(rows: _Rows) -> Array:
+def _factorise(rows: _Sample) -> Array:
     """The value of the policy by a sparse factorisation of I − P."""
-    row_ptr, out_ptr, target, prob, cost, value = rows.arrays
-    assert rows.policy is not None
-    places = row_ptr.size - 1
-    first, last = out_ptr[rows.policy], out_ptr[rows.policy + 1]
-    index = np.repeat(first - np.concatenate(([0], np.cumsum(last - first)))[:-1], last - first) + np.arange((last - first).sum())
-    row = np.repeat(np.arange(places), last - first)
-    inside = target[index] < places
-    step = csr_array((prob[index][inside], (row[inside], target[index][inside])), shape=(places, places))
-    return np.asarray(splu((eye_array(places) - step).tocsc()).solve(cost[rows.policy]))
+    _, out_ptr, target, prob, cost, _ = rows.arrays
+    policy = rows.policy
+    assert policy is not None
+    length = out_ptr[policy + 1] - out_ptr[policy]
+    index = ranges(out_ptr[policy], length)
+    return solve_chain(np.repeat(np.arange(policy.size), length), target[index], prob[index], cost[policy])
 
 
-def _prove_and_store(model: UMDP, rows: _Rows, sample: int, lower: Array, upper: Array, choice: Array) -> None:
-    value, policy = rows.value, rows.policy
-    assert value is not None and policy is not None
-    up, low = _bounds(rows)
-    sizes = np.diff(rows.member_ptr)
-    upper[rows.member, sample] = np.repeat(up[:-1], sizes)
-    lower[rows.member, sample] = np.repeat(low[:-1], sizes)
-    exits = rows.choice[policy]
-    choice[rows.member[rows.member_ptr[:-1]], sample] = exits
-    if rows.free is not None:
-        for place in np.flatnonzero(sizes > 1):
-            states = rows.member[rows.member_ptr[place] : rows.member_ptr[place + 1]]
-            choice[states, sample] = _ways_to_exit(model, states, rows.free, int(exits[place]), sample)
+def _prove_and_store(model: UMDP, rows: _Sample, sample: int, into: _Search) -> None:
+    layout, policy = rows.layout, rows.policy
+    assert policy is not None
+    above, below = _bounds(rows)
+    sizes = np.diff(layout.member_ptr)
+    into.upper[layout.member, sample] = np.repeat(above[:-1], sizes)
+    into.lower[layout.member, sample] = np.repeat(below[:-1], sizes)
+    exits = layout.choice[policy]
+    into.choice[layout.member[layout.member_ptr[:-1]], sample] = exits
+    for place in np.flatnonzero(sizes > 1):
+        states = layout.member[layout.member_ptr[place] : layout.member_ptr[place + 1]]
+        into.choice[states, sample] = _ways_to_exit(model, layout, states, int(exits[place]), sample)
 
 
-def _bounds(rows: _Rows) -> tuple[Array, Array]:
+def _bounds(rows: _Sample) -> tuple[Array, Array]:
     """Proved upper and lower bounds; (∞, 0) where nothing is proved."""
     value = rows.value
     assert value is not None
     weight = value
-    if rows.low_cost == 0.0:
+    if rows.free_choices:
         weight = np.zeros(value.size)
         # A wide notion of near-tight keeps the weights valid where rounding blurs ties; if such choices can go
         # round for ever, a narrow one may do.
@@ -275,16 +306,19 @@ def _group(order: Array, component: Array) -> tuple[Array, Array]:
     return order[by_place], np.unique(place, return_counts=True)[1]
 
 
-def _free_components(model: UMDP, sample: int, live: Array, allowed: Array) -> tuple[Array, Array]:
+def _free_components(model: UMDP, sample: int, allowed: Array) -> tuple[Array, Array]:
     """Maximal sets of states among which a policy can move for ever at no cost, and their inner choices."""
+    from scipy.sparse import coo_array  # needed only where something is free, and slow to import
+    from scipy.sparse.csgraph import connected_components
+
     graph = model.graph
+    live = model.prob[:, sample] > 0
     free = allowed & (model.cost[:, sample] == 0.0)
     state = graph.choice_state[graph.trans_choice]
     while True:
         inner = np.flatnonzero(live & free[graph.trans_choice])
-        edges = coo_array(
-            (np.ones(inner.size, np.int8), (state[inner], graph.successor[inner])), shape=(graph.states, graph.states)
-        )
+        ends = (state[inner], graph.successor[inner])
+        edges = coo_array((np.ones(inner.size, np.int8), ends), shape=(graph.states, graph.states))
         _, component = connected_components(edges.tocsr(), directed=True, connection="strong")
         leaving = inner[component[state[inner]] != component[graph.successor[inner]]]
         if leaving.size == 0:
@@ -292,11 +326,15 @@ def _free_components(model: UMDP, sample: int, live: Array, allowed: Array) -> t
         free[graph.trans_choice[leaving]] = False
 
 
-def _ways_to_exit(model: UMDP, states: Array, free: Array, exit_choice: int, sample: int) -> Array:
+def _ways_to_exit(model: UMDP, layout: _Layout, states: Array, exit_choice: int, sample: int) -> Array:
     """For each state of a free component, the choice that leads to the state where the component is left."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order
+
     graph = model.graph
+    assert layout.free is not None
     exit_state = int(graph.choice_state[exit_choice])
-    inner = np.flatnonzero(free[graph.trans_choice] & (model.prob[:, sample] > 0))
+    inner = np.flatnonzero(layout.free[graph.trans_choice] & (model.prob[:, sample] > 0))
     inner = inner[np.isin(graph.choice_state[graph.trans_choice[inner]], states)]
     source, target = graph.choice_state[graph.trans_choice[inner]], graph.successor[inner]
     edges = coo_array((np.ones(inner.size, np.int8), (target, source)), shape=(graph.states, graph.states))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue._flat import Array
+from rue._linear import ranges
 from rue.errors import BadInput
 from rue.model import UMDP, Graph
 
@@ -37,7 +38,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         for name, dtype in _FIELDS.items():
-            array = np.ascontiguousarray(getattr(self, name), dtype=dtype)
+            array: Array = np.ascontiguousarray(getattr(self, name), dtype=dtype)
             if array.flags.writeable:
                 array = array.copy()
                 array.flags.writeable = False
@@ -72,7 +73,7 @@ class Policy:
         used = np.flatnonzero(weight > 0)
         length = np.diff(graph.trans_ptr)[used]
         entries = np.bincount(graph.choice_state[used], minlength=graph.states)
-        transition = np.repeat(graph.trans_ptr[used] - np.cumsum(length) + length, length) + np.arange(length.sum())
+        transition = ranges(graph.trans_ptr[used], length)
         return cls(
             graph=graph,
             node_state=np.arange(graph.states),
@@ -138,12 +139,16 @@ class Policy:
                     }
                 )
             nodes.append({"node": node, "state": graph.state_name(int(self.node_state[node])), "actions": actions})
-        start = [{"node": int(n), "probability": float(w)} for n, w in zip(self.start_node, self.start_weight, strict=True)]
+        start = [
+            {"node": int(n), "probability": float(w)} for n, w in zip(self.start_node, self.start_weight, strict=True)
+        ]
         return json.dumps({"graph": graph.fingerprint, "start": start, "nodes": nodes}, indent=1, ensure_ascii=False)
 
     def __repr__(self) -> str:
         kind = "stationary" if self.is_stationary else f"{self.nodes}-node"
-        return f"Policy({kind}, {'deterministic' if self.is_deterministic else 'randomised'}, {self.graph.states} states)"
+        return (
+            f"Policy({kind}, {'deterministic' if self.is_deterministic else 'randomised'}, {self.graph.states} states)"
+        )
 
 
 _FIELDS: dict[str, type] = {
@@ -218,12 +223,18 @@ def _check(policy: Policy) -> None:
     }
     for name, wrong in problems.items():
         if wrong:
-            raise BadInput(f"{name} of the policy does not fit its other arrays; expected a controller on {graph.states} states")
+            raise BadInput(
+                f"{name} of the policy does not fit its other arrays; expected a controller on {graph.states} states"
+            )
     if (policy.node_state[policy.start_node] != graph.initial).any():
-        raise BadInput(f"the policy starts in another state; expected the initial state {graph.state_name(graph.initial)}")
-    target = graph.successor[np.repeat(graph.trans_ptr[policy.choice] - policy.next_ptr[:-1], length[policy.choice]) + np.arange(policy.next_node.size)]
+        raise BadInput(
+            f"the policy starts in another state; expected the initial state {graph.state_name(graph.initial)}"
+        )
+    target = graph.successor[ranges(graph.trans_ptr[policy.choice], length[policy.choice])]
     if not np.array_equal(policy.node_state[policy.next_node], target):
-        raise BadInput("next_node of the policy names nodes of other states; expected a node of each transition's successor")
+        raise BadInput(
+            "next_node of the policy names nodes of other states; expected a node of each transition's successor"
+        )
 
 
 def _within(index: Array, size: int) -> bool:

@@ -7,7 +7,6 @@ computes. Each confidence interval is Student's t at the stated level.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from rue._flat import Array
 from rue._kernels.walk import walk
@@ -35,6 +34,8 @@ class Simulation:
     @property
     def interval(self) -> tuple[float, float]:
         """A confidence interval for the expected cost. Cut-off episodes leave only its lower end."""
+        from scipy.special import stdtrit  # slow to import, and needed here alone
+
         episodes = self.cost.size
         if episodes < 2:
             return (-np.inf, np.inf)

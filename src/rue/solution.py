@@ -1,4 +1,4 @@
-"""What a solver gives back, and what it is told: `Interval`, `Status`, `Limits`, `Trace`, `Run`, `Solution`.
+"""What a solver is, what it is told and what it gives back: `Solver`, `Limits`, `Run`, `Solution` and their parts.
 
 Why it stopped, what it solved and what it proved are three things, and so three fields.
 """
@@ -8,12 +8,14 @@ import math
 import signal
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rue.errors import BadInput, NotSolved
+from rue.model import UMDP
 from rue.policy import Policy
 
 if TYPE_CHECKING:
@@ -143,12 +145,38 @@ class Run:
             signal.signal(signal.SIGINT, previous)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What a solver found, before the judge has seen it."""
+
+    policy: Policy
+    objective: Interval
+    status: Status = Status.SOLVED
+
+
+@dataclass(frozen=True)
+class Solver(ABC):
+    """A way to choose a policy, with its parameters. Solvers are values: they print themselves and can be compared."""
+
+    name: ClassVar[str]  # on the command line and in files
+    measures: ClassVar[str]  # what the objective is, in a word or two
+    known: ClassVar[dict[str, type["Solver"]]] = {}  # every solver by its name
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            Solver.known[cls.name] = cls
+
+    @abstractmethod
+    def run(self, model: UMDP, run: Run) -> Outcome:
+        """Find a policy. When `run.stop()` says so, return the best so far."""
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """A policy, who made it, why it stopped, and what is proved."""
 
     policy: Policy
-    solver: Any  # the frozen solver object, with all its parameters
+    solver: Solver  # with all its parameters
     status: Status
     objective: Interval  # of the problem that the solver solves, which its docstring names
     max_regret: Interval  # around the best max regret of any policy; the upper end is this policy's, by the judge

@@ -114,7 +114,9 @@ def rows(order, entry_ptr, choice, weight, next_ptr, next_node, trans_ptr, goal_
 
 
 @njit(cache=True, nogil=True)
-def load(order, entry_ptr, choice, weight, row_ptr, transition, share, model_prob, model_cost, first, prob, cost, leave):
+def load(
+    order, entry_ptr, choice, weight, row_ptr, transition, share, model_prob, model_cost, first, prob, cost, leave
+):
     """Fill in the numbers of the samples from `first` on; `leave` is the probability to leave the node."""
     samples = prob.shape[1]
     for i in range(order.size):
@@ -210,8 +212,7 @@ def sweep(row_ptr, target, prob, cost, value, sweeps, tolerance, slowest):
                     now[k] += prob[j, k] * value[target[j], k]
             for k in range(samples):
                 change = abs(now[k] - value[i, k]) - tolerance * now[k]
-                if change > slowest[k]:
-                    slowest[k] = change
+                slowest[k] = max(slowest[k], change)
                 value[i, k] = now[k]
         if slowest.max() <= 0.0:
             break

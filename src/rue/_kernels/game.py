@@ -168,8 +168,7 @@ def improve_pure(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, ka
         else:
             best = current
         change = abs(best - value[s])
-        if change > delta:
-            delta = change
+        delta = max(delta, change)
         value[s] = best
     return changed, delta
 
@@ -240,8 +239,7 @@ def settle(order, row_ptr, target, share, paid, visits, kappa, value, sweeps, to
                     total[k] += share[j, k] * v
             worst = total.max()
             change = abs(worst - value[order[i]])
-            if change > delta:
-                delta = change
+            delta = max(delta, change)
             value[order[i]] = worst
             if worst > ceiling:
                 return np.inf
@@ -536,9 +534,7 @@ def prove_lower(order, kept_ptr, kept, trans_ptr, successor, prob, gap, gap_erro
         s = order[i]
         for j in range(kept_ptr[i], kept_ptr[i + 1]):
             c = kept[j]
-            backup, carried = _answered(
-                c, i, trans_ptr, successor, prob, gap, 0.0, value, weight, belief, mixed, q, w
-            )
+            backup, carried = _answered(c, i, trans_ptr, successor, prob, gap, 0.0, value, weight, belief, mixed, q, w)
             unit = ROUNDING * (trans_ptr[c + 1] - trans_ptr[c] + 8 + (samples if mixed else 0))
             short = value[s] - backup + gap_error + unit * (backup + value[s])
             drop = weight[s] - carried - unit * (weight[s] + carried)

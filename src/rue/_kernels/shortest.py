@@ -56,20 +56,21 @@ def localise(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
 
 
 @njit(cache=True, nogil=True)
-def load(choice, out_ptr, transition, model_prob, model_cost, sample, allowed, prob, cost):
-    """Fill in the probabilities and costs of one sample; tell the smallest cost of a choice that is allowed."""
-    low = np.inf
+def load(choice, out_ptr, transition, model_prob, model_cost, first, allowed, prob, cost):
+    """Fill in the numbers of the samples from `first` on, one row of `prob` and `cost` for each.
+
+    Several are taken at once, as they lie side by side in the model.
+    """
     for i in range(choice.size):
         c = choice[i]
-        leave = 0.0
-        for j in range(out_ptr[i], out_ptr[i + 1]):
-            leave += model_prob[transition[j], sample]
-        usable = allowed[c] and leave > 0.0
-        for j in range(out_ptr[i], out_ptr[i + 1]):
-            prob[j] = model_prob[transition[j], sample] / leave if usable else 0.0
-        cost[i] = model_cost[c, sample] / leave if usable else np.inf
-        low = min(low, cost[i])
-    return low
+        for b in range(prob.shape[0]):
+            leave = 0.0
+            for j in range(out_ptr[i], out_ptr[i + 1]):
+                leave += model_prob[transition[j], first + b]
+            usable = allowed[c] and leave > 0.0
+            for j in range(out_ptr[i], out_ptr[i + 1]):
+                prob[b, j] = model_prob[transition[j], first + b] / leave if usable else 0.0
+            cost[b, i] = model_cost[c, first + b] / leave if usable else np.inf
 
 
 @njit(cache=True, nogil=True)

@@ -1,6 +1,5 @@
 """Episodes of a policy in one sample, step by step."""
 
-import numpy as np
 from numba import njit
 
 

@@ -57,7 +57,11 @@ class Medical(Domain):
         end = LEVELS * DAYS
         return Graph(
             choice_ptr=np.concatenate(
-                (np.arange(treated) * TREATMENTS, treated * TREATMENTS + np.arange(final + 1), [treated * TREATMENTS + final])
+                (
+                    np.arange(treated) * TREATMENTS,
+                    treated * TREATMENTS + np.arange(final + 1),
+                    [treated * TREATMENTS + final],
+                )
             ),
             action=np.append(np.tile(np.arange(TREATMENTS), treated), np.full(final, TREATMENTS)),
             trans_ptr=np.concatenate(([0], np.cumsum(length))),
@@ -95,4 +99,4 @@ class Medical(Domain):
 
 
 def _clip(health: Array) -> Array:
-    return np.clip(health, 0, LEVELS - 1)
+    return np.asarray(np.clip(health, 0, LEVELS - 1))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from rue.model import UMDP, all_states_reach_goal
 from rue.optimal import optimal_values
 from rue.policy import Policy
-from rue.solution import Interval, Run, Status
-from rue.solvers.base import Outcome, Solver, complete_choices
+from rue.solution import Interval, Outcome, Run, Solver, Status
+from rue.solvers.base import complete_choices
 from rue.structure import jointly_proper
 
 

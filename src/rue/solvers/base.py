@@ -1,8 +1,4 @@
-"""What all solvers share: they are frozen values with a `run`, and `solve` judges what they return."""
-
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+"""`solve`: run any solver, and let the judge look at what it returns."""
 
 import numpy as np
 
@@ -10,29 +6,7 @@ from rue._flat import Array
 from rue.errors import BadInput
 from rue.evaluate import evaluate
 from rue.model import UMDP, Graph
-from rue.policy import Policy
-from rue.solution import Hook, Interval, Limits, Run, Solution, Status
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a solver found, before the judge has seen it."""
-
-    policy: Policy
-    objective: Interval
-    status: Status = Status.SOLVED
-
-
-@dataclass(frozen=True)
-class Solver(ABC):
-    """A way to choose a policy, with its parameters. Solvers print themselves and can be compared."""
-
-    name: ClassVar[str]  # on the command line
-    measures: ClassVar[str]  # what the objective is, in a word or two
-
-    @abstractmethod
-    def run(self, model: UMDP, run: Run) -> Outcome:
-        """Find a policy. When `run.stop()` says so, return the best so far."""
+from rue.solution import Hook, Interval, Limits, Run, Solution, Solver
 
 
 def solve(model: UMDP, solver: Solver, *, limits: Limits | None = None, progress: Hook | None = None) -> Solution:

@@ -13,8 +13,8 @@ from rue.evaluate import evaluate
 from rue.model import UMDP
 from rue.optimal import optimal_values
 from rue.policy import Policy
-from rue.solution import Interval, Run, Status
-from rue.solvers.base import Outcome, Solver, complete_choices
+from rue.solution import Interval, Outcome, Run, Solver, Status
+from rue.solvers.base import complete_choices
 
 
 @dataclass(frozen=True)

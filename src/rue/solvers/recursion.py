@@ -40,17 +40,16 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.sparse import csr_array, eye_array
-from scipy.sparse.linalg import splu
 
 from rue._flat import Array
 from rue._kernels import game
+from rue._linear import ranges, solve_chain
 from rue.errors import BadInput, unknown_name
 from rue.model import UMDP
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
-from rue.solution import Interval, Run, Status
-from rue.solvers.base import Outcome, Solver, complete_choices
+from rue.solution import Interval, Outcome, Run, Solver, Status
+from rue.solvers.base import complete_choices
 from rue.structure import jointly_proper, robustly_proper
 
 Options = Literal["deterministic", "stochastic", "history"]
@@ -112,7 +111,7 @@ class Recursion(Solver):
             return _infeasible(model)
         if randomised and status is None:
             status = _solve_mixed(board, self.kappa, run, self.name)
-        objective = board.prove(model, weaker=self._weaker_bound(model, run))
+        objective = board.prove(model, weaker=lambda: self._weaker_bound(model, run))
         run.report(f"{self.name}: proved", objective)
         return Outcome(board.policy(model), objective, status or Status.SOLVED)
 
@@ -167,8 +166,7 @@ class WorstCase(Recursion):
         return model.cost
 
     def _weaker_bound(self, model: UMDP, run: Run) -> float:
-        known: OptimalValues | None = model._memory.get("optimal_values")
-        return 0.0 if known is None else float(known.lower[model.graph.initial].max())
+        return 0.0 if run.stop() else float(optimal_values(model, run=run).lower[model.graph.initial].max())
 
 
 def regret_gap(model: UMDP, values: OptimalValues) -> Array:  # [C, K]
@@ -206,7 +204,9 @@ class _Board:
     scale: float
 
     @classmethod
-    def build(cls, model: UMDP, gap: Array, gap_error: float, kept: Array | None, *, randomised: bool) -> "_Board | None":
+    def build(
+        cls, model: UMDP, gap: Array, gap_error: float, kept: Array | None, *, randomised: bool
+    ) -> "_Board | None":
         """The board, if the agent can force a goal from the initial state; pruning is given up if it prevents that."""
         graph = model.graph
         for within in (kept, None):
@@ -256,27 +256,25 @@ class _Board:
         owner = np.repeat(np.arange(size), np.diff(self.kept_ptr))[used]
         choice = self.kept[used]
         length = np.diff(self.trans_ptr)[choice]
-        trans = np.repeat(self.trans_ptr[choice] - np.cumsum(length) + length, length) + np.arange(length.sum())
+        trans = ranges(self.trans_ptr[choice], length)
         row, column = np.repeat(owner, length), place[self.successor[trans]]
-        inside = column < size
         for _ in range(PATIENCE):
             changed = game.replies(*self.policy_rows, self.gap, kappa, self.value, reply)
             share = np.repeat(self.mix[used], length) * self.prob[trans, reply[row]]
-            step = csr_array((share[inside], (row[inside], column[inside])), shape=(size, size))
             paid = np.bincount(owner, weights=self.mix[used] * (self.gap[choice, reply[owner]] + kappa), minlength=size)
-            self.value[self.order] = splu((eye_array(size) - step).tocsc()).solve(paid)
+            self.value[self.order] = solve_chain(row, column, share, paid)
             if not changed:
                 return
 
-    def prove(self, model: UMDP, weaker: float) -> Interval:
-        """Bounds on R(initial) without κ."""
+    def prove(self, model: UMDP, weaker: Callable[[], float]) -> Interval:
+        """Bounds on R(initial) without κ; `weaker` is the lower one if there is no proof of a better."""
         initial = model.graph.initial
         if model.graph.goal[initial]:
             return Interval(0.0, 0.0)
         steps = np.zeros(self.value.size)
         upper = self._prove_upper(initial, steps)
-        lower = max(self._prove_lower(initial, steps), weaker)
-        return Interval(min(lower, upper), upper)
+        lower = self._prove_lower(initial, steps)
+        return Interval(min(lower if lower is not None else weaker(), upper), upper)
 
     def _prove_upper(self, initial: int, steps: Array) -> float:
         """An upper bound; `steps` is filled with bounds on the policy's number of steps."""
@@ -288,7 +286,7 @@ class _Board:
         need = game.prove_upper(*self.policy_rows, self.gap, self.gap_error, self.value, steps)
         return float(self.value[initial] + need * steps[initial]) if np.isfinite(need) else np.inf
 
-    def _prove_lower(self, initial: int, steps: Array) -> float:
+    def _prove_lower(self, initial: int, steps: Array) -> float | None:
         """A lower bound; a wide notion of near-tight is tried first, and a narrow one where that can go round."""
         mixed = self.belief.shape[0] > 0
         rows = self.policy_rows
@@ -303,8 +301,8 @@ class _Board:
                 *rows[:3], *rows[4:], self.gap, self.gap_error, self.value, by_state, self.belief, mixed
             )
             if np.isfinite(need):
-                return float(self.value[initial] - need * by_state[initial])
-        return 0.0
+                return max(float(self.value[initial] - need * by_state[initial]), 0.0)
+        return None
 
     def policy(self, model: UMDP) -> Policy:
         """The policy; where the game was not played, the first choice."""
@@ -358,7 +356,9 @@ def _solve_mixed(board: _Board, kappa: float, run: Run, name: str) -> Status | N
     return None
 
 
-def _iterate(board: _Board, improve: Callable[[], tuple[int, float]], kappa: float, run: Run, name: str) -> Status | None:
+def _iterate(
+    board: _Board, improve: Callable[[], tuple[int, float]], kappa: float, run: Run, name: str
+) -> Status | None:
     """Rounds of improvement and evaluation until neither changes anything; says why it stopped early."""
     for round_ in range(20 * PATIENCE):
         status = run.stop()
@@ -383,9 +383,9 @@ def _iterate(board: _Board, improve: Callable[[], tuple[int, float]], kappa: flo
 def _choices_in_order(model: UMDP, order: Array, allowed: Array) -> tuple[Array, Array]:
     """The allowed choices of each state of `order`."""
     graph = model.graph
-    first, last = graph.choice_ptr[order], graph.choice_ptr[order + 1]
-    choice = np.repeat(first - np.concatenate(([0], np.cumsum(last - first)[:-1])), last - first) + np.arange((last - first).sum())
-    owner = np.repeat(np.arange(order.size), last - first)
+    length = np.diff(graph.choice_ptr)[order]
+    choice = ranges(graph.choice_ptr[order], length)
+    owner = np.repeat(np.arange(order.size), length)
     keep = allowed[choice]
     counts = np.bincount(owner[keep], minlength=order.size)
     return np.concatenate(([0], np.cumsum(counts))), choice[keep].astype(np.int32)
@@ -407,7 +407,9 @@ def _infeasible(model: UMDP) -> Outcome:
     total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
     weight[complete_choices(graph, np.full(graph.states, -1))[(total == 0) & ~graph.goal]] = 1.0
     total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
-    return Outcome(Policy.from_weights(graph, weight / total[graph.choice_state]), Interval(np.inf, np.inf), Status.INFEASIBLE)
+    return Outcome(
+        Policy.from_weights(graph, weight / total[graph.choice_state]), Interval(np.inf, np.inf), Status.INFEASIBLE
+    )
 
 
 def _frozen(array: Array) -> Array:

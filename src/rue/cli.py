@@ -1,0 +1,442 @@
+"""The command line: thin. It reads what people type, calls the library, and prints.
+
+Human output goes through rich; `--json` prints one JSON object on standard output and nothing else. Exit status: 0
+done, 1 not solved, 2 bad input with one line on standard error.
+"""
+
+import json
+import math
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+import rue
+from rue import specs
+from rue.errors import RueError
+from rue.info import describe
+from rue.model import UMDP
+from rue.solution import Interval, Limits, Progress, Solution, Solver, Status
+from rue.solvers import solve as run_solver
+
+app = typer.Typer(
+    help="Plan when the model is uncertain: one policy with small worst-case regret over many possible models.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+MODELS, POLICIES = "Models", "Policies"
+LONGEST_LIST = 30
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="A .rue file, or a domain such as `disaster:width=8,height=8,samples=15,seed=1`.", show_default=False
+    ),
+]
+PolicyFile = Annotated[
+    str, typer.Argument(metavar="POLICY", help="A .rue file with a policy or a solution.", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be given more than once.")
+]
+Seconds = Annotated[float | None, typer.Option(help="Stop after so many seconds with the best policy so far.")]
+Output = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write the result.", show_default=False)
+]
+
+
+@app.callback(invoke_without_command=True)
+def _about(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        typer.echo(f"rue {rue.__version__}")
+        raise typer.Exit
+
+
+@app.command(rich_help_panel=MODELS)
+def generate(
+    domain: Annotated[str, typer.Argument(help="disaster or medical.", show_default=False)],
+    seed: Annotated[int, typer.Option(help="Fixes the problem and its samples.", show_default=False)],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model.", show_default=False)
+    ],
+    settings: Settings = None,
+    samples: Annotated[int, typer.Option(help="How many samples.")] = 15,
+    pool: Annotated[int | None, typer.Option(help="Draw so many and choose the samples out of them.")] = None,
+    by: Annotated[str, typer.Option(help="How to choose them: coverage, random or regret.")] = "coverage",
+    as_json: Json = False,
+) -> None:
+    """Draw samples of a built-in domain and write them to a file."""
+    given = {**specs.parse_settings(settings or ()), "seed": seed}
+    model = specs.sample_domain(domain, given, samples=samples, pool=pool, by=by)
+    rue.save(output, model)
+    if as_json:
+        _print_json({"file": output, **describe(model)})
+    else:
+        Console().print(f"{output}: {model!r}", highlight=False, soft_wrap=True)
+
+
+@app.command(rich_help_panel=MODELS)
+def info(model: Model, as_json: Json = False) -> None:
+    """Say what a model is: its size, whether one policy can reach the goal in all samples, duplicates."""
+    facts = describe(specs.read_model(model))
+    if as_json:
+        _print_json({"model": model, **facts})
+        return
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for key, value in facts.items():
+        table.add_row(key.replace("_", " "), _in_words(key, value))
+    Console().print(table)
+
+
+@app.command(rich_help_panel=POLICIES)
+def solve(
+    model: Model,
+    method: Annotated[
+        str, typer.Option(help="reg, cemr, robust, average, best; short forms: reg-s1, cemr-d1.")
+    ] = "reg",
+    settings: Settings = None,
+    seconds: Seconds = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="Stop after so many rounds with the best policy so far.")
+    ] = None,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Find a policy, with its exact regret in each sample. Ctrl-C stops with the best policy so far.
+
+    The result is written as .rue, or only its policy as .json or .csv.
+    """
+    solver = specs.parse_method(method, specs.parse_settings(settings or ()))
+    umdp = specs.read_model(model)
+    limits = Limits(math.inf if seconds is None else seconds, math.inf if iterations is None else iterations)
+    _warm_up([solver])
+    with _ProgressBar(as_json, limits.seconds) as progress:
+        solution = run_solver(umdp, solver, limits=limits, progress=progress)
+    if output is not None:
+        rue.save(output, solution)
+    if as_json:
+        _print_json({"model": model, "file": output, **_solution_facts(umdp, solution)})
+    else:
+        _print_solution(umdp, solution, output)
+    raise typer.Exit(1 if solution.status is Status.INFEASIBLE else 0)
+
+
+@app.command(rich_help_panel=POLICIES)
+def evaluate(model: Model, policy: PolicyFile, as_json: Json = False) -> None:
+    """The exact cost and regret of a policy in each sample of a model."""
+    umdp = specs.read_model(model)
+    verdict = rue.evaluate(umdp, specs.read_policy(policy))
+    names = [umdp.sample_name(k) for k in range(umdp.samples)]
+    if as_json:
+        _print_json(
+            {
+                "model": model,
+                "policy": policy,
+                "max_regret": verdict.max_regret,
+                "mean_regret": verdict.mean_regret,
+                "worst_sample": verdict.worst_sample,
+                "error": verdict.error,
+                "samples": names,
+                "value": verdict.value.tolist(),
+                "optimal": verdict.optimal.tolist(),
+                "regret": verdict.regret.tolist(),
+            }
+        )
+        return
+    table = _table("sample", "cost", "optimal", "regret")
+    for k in _listed(range(umdp.samples), verdict.regret.tolist()):
+        table.add_row(names[k], _number(verdict.value[k]), _number(verdict.optimal[k]), _number(verdict.regret[k]))
+    console = Console()
+    console.print(table)
+    _say_rest(console, umdp.samples)
+    console.print(
+        f"max regret {_number(verdict.max_regret)} in sample {names[verdict.worst_sample]}, mean "
+        f"{_number(verdict.mean_regret)}; every figure is exact to {verdict.error:.1e}",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+@app.command(rich_help_panel=POLICIES)
+def compare(
+    model: Model,
+    methods: Annotated[
+        str, typer.Option(help="Names with commas between them; short forms: reg-s1, cemr-d1.")
+    ] = ",".join(specs.METHODS),
+    seconds: Seconds = None,
+    as_json: Json = False,
+) -> None:
+    """Solve a model with several methods and put their policies side by side."""
+    solvers = [specs.parse_method(name) for name in methods.split(",") if name.strip()]
+    umdp = specs.read_model(model)
+    limits = Limits(math.inf if seconds is None else seconds)
+    _warm_up(solvers)
+    solutions = []
+    for solver in solvers:
+        # A fresh model has nothing worked out beforehand, so that the times can be compared.
+        fresh = UMDP(umdp.graph, umdp.prob, umdp.cost, umdp.sample_label)
+        with _ProgressBar(as_json, limits.seconds) as progress:
+            solutions.append(run_solver(fresh, solver, limits=limits, progress=progress))
+    if as_json:
+        _print_json({"model": model, "methods": [_solution_facts(umdp, solution) for solution in solutions]})
+    else:
+        _print_comparison(model, umdp, solutions)
+
+
+@app.command(rich_help_panel=POLICIES)
+def simulate(
+    model: Model,
+    policy: PolicyFile,
+    sample: Annotated[int, typer.Option(help="Which sample is the truth.", show_default=False)],
+    seed: Annotated[int, typer.Option(help="Fixes the episodes.", show_default=False)],
+    episodes: Annotated[int, typer.Option(help="How many episodes.")] = 1000,
+    max_steps: Annotated[int, typer.Option(help="Cut an episode off after so many steps.")] = 1_000_000,
+    as_json: Json = False,
+) -> None:
+    """Run a policy in one sample, and compare its mean cost with the exact value."""
+    umdp, controller = specs.read_model(model), specs.read_policy(policy)
+    episodes_run = rue.simulate(umdp, controller, sample=sample, episodes=episodes, seed=seed, max_steps=max_steps)
+    exact = float(rue.evaluate(umdp, controller).value[sample])
+    low, high = episodes_run.interval
+    facts = {
+        "sample": umdp.sample_name(sample),
+        "episodes": episodes,
+        "mean_cost": episodes_run.mean,
+        "interval": [low, high],
+        "level": episodes_run.level,
+        "exact_cost": exact,
+        "mean_steps": float(episodes_run.steps.mean()),
+        "cut_off": int((~episodes_run.reached).sum()),
+    }
+    if as_json:
+        _print_json({"model": model, "policy": policy, **facts})
+        return
+    Console().print(
+        f"sample {facts['sample']}: mean cost {_number(episodes_run.mean)} over {episodes} episodes, "
+        f"{episodes_run.level:.0%} interval \\[{_number(low)}, {_number(high)}]; exact {_number(exact)}; "
+        f"mean steps {_number(float(episodes_run.steps.mean()))}; {facts['cut_off']} cut off",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+@app.command(rich_help_panel=MODELS)
+def convert(
+    source: Annotated[str, typer.Argument(metavar="IN", help="A .rue file.", show_default=False)],
+    target: Annotated[
+        str, typer.Argument(metavar="OUT", help="A .rue file, or .json or .csv for a policy.", show_default=False)
+    ],
+) -> None:
+    """Write a file in another format: policies as .json or .csv, with the names of states and actions."""
+    rue.save(target, rue.load(source))
+
+
+def _warm_up(solvers: Sequence[Solver]) -> None:
+    """Compile what the solvers need, which happens once after installation, before any clock is started."""
+    console = Console(stderr=True)
+    tiny = rue.domains.Disaster(width=3, height=3, seed=1).sample(2, seed=1)
+    notice = threading.Timer(2.0, lambda: console.print("compiling, once after installation …", style="dim"))
+    notice.daemon = True
+    notice.start()
+    try:
+        for solver in solvers:
+            run_solver(tiny, solver)
+    finally:
+        notice.cancel()
+
+
+class _ProgressBar:
+    """Shows a bar on standard error once two seconds have passed, with the stage and the current interval."""
+
+    def __init__(self, silent: bool, seconds: float) -> None:
+        self._console = Console(stderr=True)
+        self._silent = silent or not self._console.is_terminal
+        self._total = seconds if math.isfinite(seconds) else None
+        self._bar: Bar | None = None
+        self._task = TaskID(0)
+        self._bounds = ""
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> "_ProgressBar":
+        return self
+
+    def __call__(self, progress: Progress) -> None:
+        if self._silent or progress.seconds < 2:
+            return
+        with self._lock:
+            if self._bar is None:
+                columns = (
+                    TextColumn("{task.description}"),
+                    BarColumn(),
+                    TimeElapsedColumn(),
+                    TextColumn("{task.fields[bounds]}"),
+                )
+                self._bar = Bar(*columns, console=self._console, transient=True)
+                self._task = self._bar.add_task(progress.stage, total=self._total, bounds="")
+                self._bar.start()
+            if progress.objective is not None:
+                self._bounds = str(progress.objective).replace("[", "\\[")
+            self._bar.update(self._task, description=progress.stage, completed=progress.seconds, bounds=self._bounds)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
+    parameters = {name: getattr(solution.solver, name) for name in solution.solver.__dataclass_fields__}
+    return {
+        "method": specs.short_name(solution.solver),
+        "solver": solution.solver.name,
+        "parameters": parameters,
+        "status": solution.status.value,
+        "objective": {"measures": solution.solver.measures, **_bounds(solution.objective)},
+        "max_regret": _bounds(solution.max_regret),
+        "mean_regret": solution.mean_regret,
+        "regret": {model.sample_name(k): regret for k, regret in enumerate(solution.regret)},
+        "seconds": solution.seconds,
+        "counters": dict(solution.counters),
+    }
+
+
+def _bounds(interval: Interval) -> dict[str, float]:
+    return {"lower": interval.lower, "upper": interval.upper}
+
+
+def _print_solution(model: UMDP, solution: Solution, output: str | None) -> None:
+    console = Console()
+    worst = max(range(model.samples), key=lambda k: solution.regret[k])
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_row("solver", str(solution.solver))
+    table.add_row("status", solution.status.value)
+    table.add_row("proved", _proved(solution))
+    table.add_row("max regret", f"{_number(solution.max_regret.upper)} in sample {model.sample_name(worst)}")
+    table.add_row("mean regret", _number(solution.mean_regret))
+    table.add_row("seconds", f"{solution.seconds:.3g}")
+    console.print(table, highlight=False)
+    regrets = _table("sample", "regret")
+    for k in _listed(range(model.samples), solution.regret):
+        regrets.add_row(model.sample_name(k), _number(solution.regret[k]))
+    console.print(regrets)
+    _say_rest(console, model.samples)
+    if output is not None:
+        console.print(f"written to {output}", highlight=False, soft_wrap=True)
+
+
+def _print_comparison(text: str, model: UMDP, solutions: Sequence[Solution]) -> None:
+    console = Console()
+    graph = model.graph
+    console.print(
+        f"{text}: {graph.states} states, {graph.choices} choices, {model.samples} samples",
+        highlight=False,
+        soft_wrap=True,
+    )
+    table = _table("method", "max regret", "mean regret", "proved bound", "seconds")
+    best = min(solution.max_regret.upper for solution in solutions)
+    for solution in solutions:
+        status = "" if solution.status is Status.SOLVED else f" ({solution.status.value})"
+        regret = _number(solution.max_regret.upper)
+        table.add_row(
+            specs.short_name(solution.solver) + status,
+            f"[bold]{regret}[/bold]" if solution.max_regret.upper == best else regret,
+            _number(solution.mean_regret),
+            _proved(solution),
+            f"{solution.seconds:.3f}",
+        )
+    console.print(table)
+    console.print(
+        "Regrets are the judge's: exact, in the worst sample and on average. The proved bound is on what the method "
+        "itself minimises; for reg it bounds the regret.",
+        style="dim", highlight=False,
+    )  # fmt: skip
+
+
+def _proved(solution: Solution) -> str:
+    """What is proved of the solver's own objective."""
+    low, high = solution.objective.lower, solution.objective.upper
+    close = math.isfinite(high) and high - low <= 1e-6 * max(1.0, high)
+    return f"{solution.solver.measures} ≤ {_number(high)}" + ("" if close else f", optimum ≥ {_number(low)}")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(header_style="bold", box=None, padding=(0, 2, 0, 0))
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 or column == "proved bound" else "right", no_wrap=True)
+    return table
+
+
+def _listed(samples: range, regret: Sequence[float]) -> list[int]:
+    """All samples, or the worst ones where there are many."""
+    if len(samples) <= LONGEST_LIST:
+        return list(samples)
+    return sorted(samples, key=lambda k: -regret[k])[:LONGEST_LIST]
+
+
+def _say_rest(console: Console, samples: int) -> None:
+    if samples > LONGEST_LIST:
+        console.print(f"the {LONGEST_LIST} worst of {samples} samples; --json lists all", style="dim")
+
+
+def _number(value: float) -> str:
+    return "∞" if math.isinf(value) else f"{value:.5g}"
+
+
+def _in_words(key: str, value: Any) -> str:
+    if key == "memory":
+        return f"{value / 1e6:.3g} MB"
+    if key == "cost_range":
+        return f"{_number(value[0])} to {_number(value[1])}"
+    if isinstance(value, bool) and key != "proper_policy":
+        return "yes" if value else "no"
+    if key == "proper_policy":
+        return {True: "one policy reaches a goal in every sample", None: "not known; every sample has one of its own"}[
+            value
+        ]
+    if key == "duplicate_samples":
+        return "; ".join(" = ".join(group) for group in value) or "none"
+    return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+
+
+def _print_json(facts: Mapping[str, Any]) -> None:
+    """One JSON object; infinities, which JSON does not have, as the string "inf"."""
+    print(json.dumps(_plain(facts), ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def main() -> NoReturn:
+    """Run the command line; anything that is wrong with the input is one line on standard error and status 2."""
+    try:
+        status = app(standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else 0)
+    except RueError as error:
+        message = str(error)
+    except typer.Abort:
+        sys.exit(130)
+    except Exception as error:
+        # The command-line parser's own complaints; typer has moved their class about between versions.
+        if not hasattr(error, "format_message"):
+            raise
+        message = error.format_message()
+    print(f"rue: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

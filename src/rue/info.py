@@ -1,0 +1,42 @@
+"""What can be said of a model at a glance."""
+
+import hashlib
+from typing import Any
+
+from rue.model import UMDP, all_states_reach_goal
+from rue.structure import proper_in, proper_policy_exists
+
+
+def describe(model: UMDP) -> dict[str, Any]:
+    """Sizes, memory, labels, whether a policy is proper in all samples, and which samples are the same."""
+    graph = model.graph
+    return {
+        "states": graph.states,
+        "choices": graph.choices,
+        "transitions": graph.transitions,
+        "samples": model.samples,
+        "memory": model.nbytes,
+        "initial": graph.state_name(graph.initial),
+        "goals": int(graph.goal.sum()),
+        "cost_range": [float(model.cost.min()), float(model.cost.max())] if model.cost.size else [0.0, 0.0],
+        "same_support": bool((model.always_live == model.ever_live).all()),
+        "samples_with_dead_ends": _samples_with_dead_ends(model),
+        "proper_policy": proper_policy_exists(model),
+        "duplicate_samples": duplicate_samples(model),
+        "fingerprint": graph.fingerprint,
+    }
+
+
+def duplicate_samples(model: UMDP) -> list[list[str]]:
+    """Groups of samples that are the same in every number."""
+    groups: dict[bytes, list[str]] = {}
+    for k in range(model.samples):
+        digest = hashlib.sha256(model.prob[:, k].tobytes() + model.cost[:, k].tobytes()).digest()
+        groups.setdefault(digest, []).append(model.sample_name(k))
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _samples_with_dead_ends(model: UMDP) -> int:
+    if all_states_reach_goal(model):
+        return 0
+    return sum(not proper_in(model, k)[0].all() for k in range(model.samples))

@@ -1,0 +1,212 @@
+"""rue's own file format, for models, policies and solutions.
+
+A `.rue` file is an uncompressed zip: first `header.json` with the format's name and version, what the file holds, and
+everything that is not an array; then one `.npy` for each array. Nothing is pickled. Files are written beside their
+place and moved there at the end, so that a crash never leaves half a file. The checksum of each part is verified when
+it is read.
+
+A policy, or the policy of a solution, is exported as text if the name ends in `.json` or `.csv`.
+"""
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from rue._flat import Array
+from rue.errors import BadFile, BadInput, RueError
+from rue.model import UMDP, Graph
+from rue.policy import Policy
+from rue.solution import Interval, Solution, Solver, Status, TracePoint
+
+FORMAT = "rue"
+VERSION = 1
+GRAPH_ARRAYS = ("choice_ptr", "action", "trans_ptr", "successor")
+POLICY_ARRAYS = (
+    "node_state", "entry_ptr", "choice", "weight", "next_ptr", "next_node", "start_node", "start_weight",
+)  # fmt: skip
+
+Storable = UMDP | Policy | Solution
+
+
+def save(path: str | Path, thing: Storable) -> None:
+    """Write a model, a policy or a solution; a policy also as `.json` or `.csv`."""
+    target = Path(path)
+    export = _EXPORTS.get(target.suffix)
+    if export is not None:
+        if isinstance(thing, UMDP):
+            raise BadInput(f"{target}: a model cannot be written as {target.suffix}; expected a name ending in .rue")
+        text = export(thing.policy if isinstance(thing, Solution) else thing)
+        _write_atomically(target, lambda stream: stream.write(text.encode()))
+        return
+    for kind, (type_, pack, _) in _KINDS.items():
+        if isinstance(thing, type_):
+            header, arrays = pack(thing)
+            _write_atomically(target, lambda stream: _write_zip(stream, kind, header, arrays))  # noqa: B023
+            return
+    raise BadInput(f"a {type(thing).__name__} cannot be saved; expected a model, a policy or a solution")
+
+
+def load(path: str | Path) -> Any:
+    """Read what `save` wrote: a UMDP, a Policy or a Solution."""
+    source = Path(path)
+    if not source.exists():
+        raise BadInput(f"{source}: there is no such file")
+    try:
+        with zipfile.ZipFile(source) as archive:
+            header = _read_header(source, archive)
+            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            arrays = {name.removesuffix(".npy"): _read_array(archive, name) for name in names}
+    except RueError:
+        raise
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, KeyError, NotImplementedError) as error:
+        raise BadFile(
+            f"{source}: {_why_unreadable(source)} ({_one_line(error)}); expected a file written by rue.save"
+        ) from None
+    try:
+        return _KINDS[header["kind"]][2](header, arrays)
+    except BadInput as error:
+        raise BadFile(f"{source}: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise BadFile(f"{source}: the file is damaged ({_one_line(error)}); expected a {header['kind']}") from None
+
+
+def _write_atomically(target: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write beside the target, then move into place."""
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise BadInput(f"{target}: cannot be written ({error.strerror})") from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(0o666 & ~umask)  # mkstemp's files are private; ours are like any other
+        Path(name).replace(target)
+    except OSError as error:
+        raise BadInput(f"{target}: cannot be written ({error.strerror or error})") from None
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _write_zip(stream: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    full = {"format": FORMAT, "version": VERSION, "kind": kind, **header}
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        # A fixed date makes equal things equal files.
+        archive.writestr(zipfile.ZipInfo("header.json"), json.dumps(full, ensure_ascii=False))
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def _read_header(source: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+    if "header.json" not in archive.namelist():
+        raise BadFile(f"{source}: it is a zip file of something else; expected a file written by rue.save")
+    header = json.loads(archive.read("header.json"))
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise BadFile(f"{source}: it is a file of another program; expected a file written by rue.save")
+    if header.get("version") != VERSION:
+        raise BadFile(f"{source}: it has version {header.get('version')} of the format; expected version {VERSION}")
+    if header.get("kind") not in _KINDS:
+        raise BadFile(f"{source}: it holds a {header.get('kind')!r}; expected one of {', '.join(_KINDS)}")
+    return header
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
+    with archive.open(name) as member:
+        array = np.lib.format.read_array(member, allow_pickle=False)
+        if member.read(1):
+            raise ValueError(f"{name} is longer than its header says")
+    array.flags.writeable = False
+    return array
+
+
+def _why_unreadable(source: Path) -> str:
+    if source.is_dir():
+        return "it is a directory"
+    with source.open("rb") as stream:
+        return "the file is damaged" if stream.read(2) == b"PK" else "it is no rue file"
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _pack_graph(graph: Graph) -> tuple[dict[str, Any], dict[str, Array]]:
+    header = {
+        "initial": graph.initial,
+        "state_label": graph.state_label,
+        "action_label": graph.action_label,
+        "layout": graph.layout,
+    }
+    return {"graph": header}, {name: getattr(graph, name) for name in GRAPH_ARRAYS}
+
+
+def _unpack_graph(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Graph:
+    fields: dict[str, Any] = {**{name: arrays[name] for name in GRAPH_ARRAYS}, **header["graph"]}
+    return Graph(**fields)
+
+
+def _pack_model(model: UMDP) -> tuple[dict[str, Any], dict[str, Array]]:
+    header, arrays = _pack_graph(model.graph)
+    return {**header, "sample_label": model.sample_label}, {**arrays, "prob": model.prob, "cost": model.cost}
+
+
+def _unpack_model(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> UMDP:
+    return UMDP(_unpack_graph(header, arrays), arrays["prob"], arrays["cost"], header["sample_label"])
+
+
+def _pack_policy(policy: Policy) -> tuple[dict[str, Any], dict[str, Array]]:
+    header, arrays = _pack_graph(policy.graph)
+    return header, {**arrays, **{f"policy_{name}": getattr(policy, name) for name in POLICY_ARRAYS}}
+
+
+def _unpack_policy(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Policy:
+    return Policy(_unpack_graph(header, arrays), **{name: arrays[f"policy_{name}"] for name in POLICY_ARRAYS})
+
+
+def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]]:
+    header, arrays = _pack_policy(solution.policy)
+    about = {
+        "solver": {"name": solution.solver.name, "parameters": asdict(solution.solver)},
+        "status": solution.status.value,
+        "objective": [solution.objective.lower, solution.objective.upper],
+        "max_regret": [solution.max_regret.lower, solution.max_regret.upper],
+        "seconds": solution.seconds,
+        "trace": [list(point) for point in solution.trace],
+        "counters": dict(solution.counters),
+    }
+    return {**header, "solution": about}, {**arrays, "regret": np.array(solution.regret)}
+
+
+def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Solution:
+    about = header["solution"]
+    solver = about["solver"]
+    return Solution(
+        policy=_unpack_policy(header, arrays),
+        solver=Solver.known[solver["name"]](**solver["parameters"]),
+        status=Status(about["status"]),
+        objective=Interval(*about["objective"]),
+        max_regret=Interval(*about["max_regret"]),
+        regret=tuple(arrays["regret"].tolist()),
+        seconds=about["seconds"],
+        trace=tuple(TracePoint(*point) for point in about["trace"]),
+        counters=about["counters"],
+    )
+
+
+_KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
+    "model": (UMDP, _pack_model, _unpack_model),
+    "policy": (Policy, _pack_policy, _unpack_policy),
+    "solution": (Solution, _pack_solution, _unpack_solution),
+}
+_EXPORTS: dict[str, Callable[[Policy], str]] = {".json": Policy.to_json, ".csv": Policy.to_csv}

@@ -1,0 +1,121 @@
+"""What people type: `reg-s1`, `disaster:width=8,seed=1`, `steps=3`, made into solvers and models.
+
+One rule for all of them: parameters are the fields of a dataclass, unknown names are errors that suggest the nearest
+one, and the seed has to be given.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rue.domains import DOMAINS, Domain
+from rue.errors import BadInput, unknown_name
+from rue.io import load
+from rue.model import UMDP
+from rue.policy import Policy
+from rue.select import select
+from rue.solution import Solution, Solver
+
+# The methods of `rue compare`, unless others are asked for.
+METHODS = ("reg-d1", "reg-s1", "cemr-d1", "cemr-s1", "robust", "average", "best")
+SHORT = re.compile(r"(?P<name>[a-z]+)[- ](?P<options>[dsh])(?P<steps>\d+)")
+LETTERS = {"d": "deterministic", "s": "stochastic", "h": "history"}
+
+
+def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
+    """`["width=8", "by=coverage"]` as a dictionary with numbers and booleans where they look like them."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.strip():
+            raise BadInput(f"the setting {pair!r} has no value; expected NAME=VALUE")
+        settings[key.strip()] = _value(text.strip())
+    return settings
+
+
+def parse_method(text: str, settings: Mapping[str, Any] | None = None) -> Solver:
+    """A solver from its name, or from a short form such as `reg-s1` (stochastic options of one step)."""
+    given = dict(settings or {})
+    name = text.strip()
+    short = SHORT.fullmatch(name)
+    if short:
+        name = short["name"]
+        given = {"steps": int(short["steps"]), "options": LETTERS[short["options"]], **given}
+    if name not in Solver.known:
+        raise unknown_name("method", name, Solver.known)
+    solver = Solver.known[name]
+    parameters = [field.name for field in fields(solver)]
+    for key in given:
+        if key not in parameters:
+            raise unknown_name(f"parameter of {name}", key, parameters)
+    return solver(**given)
+
+
+def short_name(solver: Solver) -> str:
+    """The short form of a solver: `reg-d1`, `average`."""
+    steps, options = getattr(solver, "steps", None), getattr(solver, "options", None)
+    plain = steps is None or (solver.name == "robust" and steps == 1 and options == "deterministic")
+    return solver.name if plain else f"{solver.name}-{str(options)[0]}{steps}"
+
+
+def make_domain(name: str, settings: Mapping[str, Any]) -> Domain:
+    """A domain from its name and parameters."""
+    if name not in DOMAINS:
+        raise unknown_name("domain", name, DOMAINS)
+    domain = DOMAINS[name]
+    parameters = [field.name for field in fields(domain)]
+    for key in settings:
+        if key not in parameters:
+            raise unknown_name(f"parameter of {name}", key, parameters)
+    if "seed" not in settings:
+        raise BadInput(f"the seed of {name} is missing; expected seed=1, or another whole number")
+    return domain(**settings)
+
+
+def sample_domain(
+    name: str, settings: Mapping[str, Any], *, samples: int = 15, pool: int | None = None, by: str = "coverage"
+) -> UMDP:
+    """Samples of a domain, drawn with its seed; with a `pool`, so many are chosen out of the pool."""
+    domain = make_domain(name, settings)
+    if pool is None:
+        return domain.sample(samples, seed=domain.seed)
+    return select(domain.sample(pool, seed=domain.seed), samples, by=by, seed=domain.seed)
+
+
+def read_model(text: str) -> UMDP:
+    """A model from a file, or from a domain with its parameters: `disaster:width=8,height=8,samples=15,seed=1`."""
+    name, colon, rest = text.partition(":")
+    is_domain = (colon or text in DOMAINS) and not Path(text).exists() and "/" not in name
+    if not is_domain:
+        model: UMDP = _read(text, UMDP, "model")
+        return model
+    settings = parse_settings(part for part in rest.split(",") if part)
+    extra = {key: settings.pop(key) for key in ("samples", "pool", "by") if key in settings}
+    return sample_domain(name, settings, **extra)
+
+
+def read_policy(path: str) -> Policy:
+    """The policy in a file of a policy or a solution."""
+    thing = _read(path, Policy | Solution, "policy or a solution")
+    return thing.policy if isinstance(thing, Solution) else thing
+
+
+def _read(path: str, wanted: Any, what: str) -> Any:
+    thing = load(path)
+    if not isinstance(thing, wanted):
+        raise BadInput(f"{path}: it holds a {type(thing).__name__}; expected a {what}")
+    return thing
+
+
+def _value(text: str) -> Any:
+    constants = {"true": True, "false": False, "none": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text
