@@ -68,13 +68,13 @@ def evaluate(model: UMDP, policy: Policy) -> Evaluation:
     check_same_graph(model, policy.graph, "policy")
     value, value_error = _policy_values(model, policy)
     best = optimal_values(model)
-    optimal = best.value[model.graph.initial]
-    optimal_error = 0.5 * float((best.upper - best.lower)[model.graph.initial].max())
+    lower, upper = best.lower[model.graph.initial], best.upper[model.graph.initial]
+    optimal = 0.5 * (lower + upper)
     return Evaluation(
         value=value,
         optimal=optimal,
         regret=np.maximum(value - optimal, 0.0),
-        error=value_error + optimal_error,
+        error=value_error + 0.5 * float((upper - lower).max()),
     )
 
 

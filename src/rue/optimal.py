@@ -5,9 +5,10 @@
 the least expected cost of a policy that reaches a goal with probability one in sample k; infinite at dead ends.
 
 *How.* States are renumbered outward from the goals, self-loops are taken out, and modified policy iteration
-(one greedy Gauss–Seidel sweep, then several with the policy fixed) starts from the value of a proper policy that
-one outward pass finds, or from the values of the sample before. Where sweeps are slow, the policy is evaluated
-by a sparse factorisation instead.
+(one greedy Gauss–Seidel sweep, then several with the policy fixed) starts from the estimated value of a proper policy
+that one outward pass finds, or from the values of the sample before. Where sweeps are slow, policies are evaluated by
+a sparse factorisation instead. That is also how it starts where some costs are zero: from the exact value of a proper
+policy each improvement is proper again, while estimates could be tempted to go round for nothing.
 
 *What is proved.* A small residual is no error bound: leaving a state of cost 1e-4 with probability 1e-4 is worth
 1, and sweeps from zero come to rest at 1e-4. So the last step checks inequalities (`_kernels.shortest.prove`):
@@ -61,7 +62,7 @@ class OptimalValues:
     def error(self) -> float:
         """The largest distance of a finite value from the middle of its interval."""
         finite = np.isfinite(self.upper)
-        return float(0.5 * (self.upper - self.lower)[finite].max(initial=0.0))
+        return float(0.5 * (self.upper[finite] - self.lower[finite]).max(initial=0.0))
 
 
 def optimal_values(
@@ -162,8 +163,10 @@ class _Layout:
         place[member] = np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
         member_ptr = np.concatenate(([0], np.cumsum(sizes)))
         drop = np.zeros(graph.choices, bool) if free is None else free
-        arrays = shortest.localise(member_ptr, member, place, graph.choice_ptr, graph.trans_ptr, graph.successor, drop)
-        return cls(member_ptr, member, *arrays, allowed, free)
+        row_ptr, choice, out_ptr, transition, target = shortest.localise(
+            member_ptr, member, place, graph.choice_ptr, graph.trans_ptr, graph.successor, drop
+        )
+        return cls(member_ptr, member, row_ptr, choice, out_ptr, transition, target, allowed, free)
 
     @classmethod
     def shared(cls, model: UMDP) -> "_Layout | None":
@@ -200,6 +203,7 @@ class _Sample:
     cost: Array
     value: Array | None = None
     policy: Array | None = None
+    exact: bool = False  # started from the exact value of a proper policy: all that improve on it are proper
 
     @property
     def free_choices(self) -> bool:
@@ -217,11 +221,18 @@ class _Sample:
         if before is not None and rows is self and not rows.free_choices:
             assert before.value is not None and before.policy is not None
             rows.value, rows.policy = before.value.copy(), before.policy.copy()
-            return rows
-        layout = rows.layout
-        rows.value, rows.policy = np.empty(layout.row_ptr.size), np.empty(layout.row_ptr.size - 1, np.int32)
-        shortest.outward(layout.row_ptr, layout.out_ptr, layout.target, rows.prob, rows.cost, rows.value, rows.policy)
+        else:
+            rows.start_outward(exact=rows.free_choices)
         return rows
+
+    def start_outward(self, *, exact: bool) -> None:
+        """Start from a proper policy, with an estimate of its value or with its exact value."""
+        layout = self.layout
+        self.value, self.policy = np.empty(layout.row_ptr.size), np.empty(layout.row_ptr.size - 1, np.int32)
+        shortest.outward(layout.row_ptr, layout.out_ptr, layout.target, self.prob, self.cost, self.value, self.policy)
+        self.exact = exact
+        if exact:
+            self.value[:-1] = _factorise(self)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -233,19 +244,23 @@ class _Sample:
 
 def _iterate(rows: _Sample, tolerance: float, run: Run) -> bool:
     """Modified policy iteration until the proof holds to the tolerance; False if a limit came first."""
-    row_ptr, out_ptr, target, prob, cost, value = rows.arrays
-    policy = rows.policy
     best_width = np.inf
-    for round_ in range(10 * PATIENCE):
+    slow = 0
+    for _ in range(10 * PATIENCE):
         if run.stop():
             return False
+        row_ptr, out_ptr, target, prob, cost, value = rows.arrays
+        policy = rows.policy
+        slow += 1
         changed, delta = shortest.improve(row_ptr, out_ptr, target, prob, cost, value, policy, 1e-13)
         if not changed and delta <= 10 * tolerance:
             width = 0.0 if rows.free_choices or delta <= 1e-15 else max(shortest.prove(*rows.arrays, value, policy))
             if width <= tolerance or width >= 0.5 * best_width:
                 return True
             best_width = width
-        if round_ >= PATIENCE:
+        if slow >= PATIENCE and not rows.exact:
+            rows.start_outward(exact=True)
+        elif slow >= PATIENCE:
             value[:-1] = _factorise(rows)
         elif changed:
             shortest.settle(out_ptr, target, prob, cost, value, policy, SWEEPS, 0.01 * delta)

@@ -119,7 +119,7 @@ def improve(row_ptr, out_ptr, target, prob, cost, value, policy, tolerance):
             if q < best:
                 best = q
                 arg = c
-        if best < current - tolerance * current:
+        if best < current and (current == np.inf or best < current - tolerance * current):
             policy[i] = arg
             changed += 1
         else:

@@ -21,7 +21,7 @@ no class of models (see the paper's corrigendum).
 cost infinity. If there is none, the status is "infeasible" and the policy is a fallback.
 
 *How.* Policy iteration against the adversary: one greedy sweep, then sweeps in which only the adversary improves,
-outward from the goals, from the value of a proper policy. κ > 0 is added to every step (as in Algorithm 1), which
+outward from the goals, from above the value of a proper policy, so that each policy on the way is proper. κ > 0 is added to every step (as in Algorithm 1), which
 makes ties prefer the shorter way; remaining ties go to the action with the lowest index. Then κ is taken out again:
 the policy is evaluated, and improved where that is possible, without it.
 
@@ -102,13 +102,15 @@ class Recursion(Solver):
         kept = optimal_somewhere(model, values) if values is not None and self.prune else None
         randomised = self.options != "deterministic"
         board = _Board.build(model, gap, gap_error, kept, randomised=False)
-        if board is not None:
-            status = _solve_pure(board, self.kappa, run, self.name)
-        elif randomised:
+        pure = board is not None
+        if board is None and randomised:
             board = _Board.build(model, gap, gap_error, kept, randomised=True)
-            status = None
         if board is None:
             return _infeasible(model)
+        board.start_above(self.kappa * board.scale)
+        if randomised:
+            board.belief = np.full((board.order.size, model.samples), 1.0 / model.samples)
+        status = _solve_pure(board, self.kappa, run, self.name) if pure else None
         if randomised and status is None:
             status = _solve_mixed(board, self.kappa, run, self.name)
         objective = board.prove(model, weaker=lambda: self._weaker_bound(model, run))
@@ -236,6 +238,27 @@ class _Board:
             game.outward(*board.policy_rows, board.gap, 0.0, board.value)
         return board
 
+    def start_above(self, kappa: float) -> None:
+        """Start from above the policy's worst case, so that all policies that improve on it are proper too.
+
+        With w ≥ 1 − δ + T w for every sample, c·w/(1 − δ) is above the sum of gaps that are all at most c.
+        """
+        steps = np.zeros(self.value.size)
+        short = self.count_steps(steps)
+        self.value[self.order] = 0.0
+        if not short < 1:
+            self.factorise(0.0, 1.0, steps)
+            short = 0.5
+        worst_gap = float(self.gap[self.kept[self.mix > 0]].max(initial=0.0)) + kappa
+        self.value[self.order] = worst_gap / (1 - short) * steps[self.order]
+        self.settle(kappa, 1e-6 * self.scale)
+
+    def count_steps(self, steps: Array) -> float:
+        """Bounds on the policy's number of steps against any adversary; what the last sweep still changed."""
+        *rows, paid, visits = game.pack(*self.policy_rows, self.gap)
+        paid[:] = 0.0  # nothing but one unit for each step
+        return float(game.settle(self.order, *rows, paid, visits, 1.0, steps, 100 * SWEEPS, 0.1, MOST_STEPS))
+
     @property
     def policy_rows(self) -> tuple[Array, ...]:
         """What most kernels take."""
@@ -246,8 +269,8 @@ class _Board:
         packed = game.pack(*self.policy_rows, self.gap)
         game.settle(self.order, *packed, kappa, self.value, SWEEPS, tolerance, np.inf)
 
-    def factorise(self, kappa: float) -> None:
-        """The policy's worst case by policy iteration of the adversary, with a sparse factorisation each."""
+    def factorise(self, gap_share: float, kappa: float, value: Array) -> None:
+        """The worst case of `gap_share`·g + κ under the policy: the adversary's policy iteration, factorising each time."""
         size = self.order.size
         place = np.full(self.value.size, size)
         place[self.order] = np.arange(size)
@@ -258,11 +281,12 @@ class _Board:
         length = np.diff(self.trans_ptr)[choice]
         trans = ranges(self.trans_ptr[choice], length)
         row, column = np.repeat(owner, length), place[self.successor[trans]]
+        gap = self.gap if gap_share == 1.0 else _frozen(self.gap * gap_share)
         for _ in range(PATIENCE):
-            changed = game.replies(*self.policy_rows, self.gap, kappa, self.value, reply)
+            changed = game.replies(*self.policy_rows, gap, kappa, value, reply)
             share = np.repeat(self.mix[used], length) * self.prob[trans, reply[row]]
-            paid = np.bincount(owner, weights=self.mix[used] * (self.gap[choice, reply[owner]] + kappa), minlength=size)
-            self.value[self.order] = solve_chain(row, column, share, paid)
+            paid = np.bincount(owner, weights=self.mix[used] * (gap[choice, reply[owner]] + kappa), minlength=size)
+            value[self.order] = solve_chain(row, column, share, paid)
             if not changed:
                 return
 
@@ -278,10 +302,7 @@ class _Board:
 
     def _prove_upper(self, initial: int, steps: Array) -> float:
         """An upper bound; `steps` is filled with bounds on the policy's number of steps."""
-        *rows, paid, visits = game.pack(*self.policy_rows, self.gap)
-        paid[:] = 0.0  # nothing but one unit for each step
-        delta = game.settle(self.order, *rows, paid, visits, 1.0, steps, 100 * SWEEPS, 0.1, MOST_STEPS)
-        if not delta < 0.5:
+        if not self.count_steps(steps) < 0.5:
             return np.inf
         need = game.prove_upper(*self.policy_rows, self.gap, self.gap_error, self.value, steps)
         return float(self.value[initial] + need * steps[initial]) if np.isfinite(need) else np.inf
@@ -339,7 +360,6 @@ def _solve_mixed(board: _Board, kappa: float, run: Run, name: str) -> Status | N
     """Policy iteration over mixtures, one matrix game for each state and round; says why it stopped early."""
     extra = kappa * board.scale
     tolerance = 1e-12 * board.scale
-    board.belief = np.full((board.order.size, board.prob.shape[1]), 1.0 / board.prob.shape[1])
 
     def improve(kappa_now: float) -> tuple[int, float]:
         changed, delta, pivots = game.improve_mixed(
@@ -374,7 +394,7 @@ def _iterate(
             board.settle(kappa, 0.01 * delta)
         else:
             before = board.value.copy()
-            board.factorise(kappa)
+            board.factorise(1.0, kappa, board.value)
             if not changed and np.abs(board.value - before).max() <= 1e-12 * float(np.abs(before).max()):
                 return None
     return None

@@ -1,0 +1,66 @@
+"""Random models for property tests: small, awkward, and exact in binary floating point."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
+
+import rue
+
+EIGHTHS = 8
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What kinds of awkwardness a model may have."""
+
+    states: int = 3
+    samples: int = 3
+    dead_ends: bool = True
+    same_support: bool = False
+    zero_costs: bool = True
+
+
+def _row(draw: st.DrawFn, support: list[int], shape: Shape) -> list[int]:
+    """Probabilities in eighths over a support; zeros are allowed unless all samples must have the same support."""
+    weights = [1 if shape.same_support else 0] * len(support)
+    for _ in range(EIGHTHS - sum(weights)):
+        weights[draw(st.integers(0, len(support) - 1))] += 1
+    return weights
+
+
+@st.composite
+def umdps(draw: st.DrawFn, shape: Shape = Shape()) -> rue.UMDP:  # noqa: B008
+    """Models with cycles, several goals, unreachable states, differing supports, dead ends that can be avoided,
+    single and duplicate samples, and states with one action."""
+    inner = draw(st.integers(1, shape.states))
+    goals = draw(st.integers(1, 2))
+    samples = draw(st.integers(1, shape.samples))
+    dead = 1 if shape.dead_ends and draw(st.booleans()) else 0
+    states = inner + dead + goals
+    price = st.integers(0 if shape.zero_costs else 1, 8)
+    transition = np.zeros((samples, states, 2, states))
+    cost = np.zeros((samples, states, 2))
+    for s in range(inner):
+        for a in range(draw(st.integers(1, 2))):
+            size = draw(st.integers(1, min(3, states)))
+            support = draw(st.lists(st.integers(0, states - 1), min_size=size, max_size=size, unique=True))
+            for k in range(samples):
+                transition[k, s, a, support] = np.array(_row(draw, support, shape)) / EIGHTHS
+                cost[k, s, a] = draw(price) / 4
+    for s in range(inner, inner + dead):  # a trap, in some samples with a way out
+        for k in range(samples):
+            out = draw(st.booleans())
+            transition[k, s, 0, [s, states - 1]] = (0.5, 0.5) if out else (1.0, 0.0)
+            cost[k, s, 0] = 1.0
+    if samples > 1 and draw(st.booleans()):
+        transition[-1], cost[-1] = transition[0], cost[0]
+    # A row that one sample uses must be there in all.
+    used = transition.any(axis=(0, 3))
+    assume((transition.sum(axis=3)[:, used] == 1).all())
+    try:
+        return rue.UMDP.from_dense(transition, cost, initial=0, goals=range(inner + dead, states))
+    except rue.BadInput as error:
+        assume("no policy reaches a goal" not in str(error))
+        raise

@@ -1,0 +1,165 @@
+"""Slow twins: exact arithmetic in `Fraction`, and enumeration. Nothing here is shared with rue."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import rue
+
+INF = math.inf
+
+
+class Naive:
+    """A UMDP as nested lists of fractions."""
+
+    def __init__(self, model: rue.UMDP) -> None:
+        graph = model.graph
+        self.states, self.samples, self.initial = graph.states, model.samples, graph.initial
+        self.goal = [bool(g) for g in graph.goal]
+        self.choices = [list(range(graph.choice_ptr[s], graph.choice_ptr[s + 1])) for s in range(graph.states)]
+        self.outcomes = [
+            [int(t) for t in range(graph.trans_ptr[c], graph.trans_ptr[c + 1])] for c in range(graph.choices)
+        ]
+        self.successor = [int(s) for s in graph.successor]
+        self.prob = [[Fraction(float(p)) for p in row] for row in model.prob]
+        self.cost = [[Fraction(float(c)) for c in row] for row in model.cost]
+
+    def row(self, choice: int, sample: int) -> dict[int, Fraction]:
+        """Where a choice leads in a sample."""
+        row: dict[int, Fraction] = {}
+        for t in self.outcomes[choice]:
+            if self.prob[t][sample] > 0:
+                row[self.successor[t]] = row.get(self.successor[t], Fraction(0)) + self.prob[t][sample]
+        return row
+
+    def policies(self, allowed: set[int] | None = None) -> Iterator[list[int]]:
+        """All deterministic stationary policies, as a choice for each state (-1 at goals)."""
+        options = [[c for c in own if allowed is None or c in allowed] or [-1] for own in self.choices]
+        for policy in itertools.product(*options):
+            yield list(policy)
+
+    def chain_value(self, rows: list[dict[int, Fraction]], paid: list[Fraction], start: int) -> Fraction | float:
+        """Expected total cost from `start` of a chain in which goals have no row; infinite if a goal may be missed."""
+        visited = closure(rows, [start])
+        if any(not any(self.goal[t] for t in closure(rows, [s])) for s in visited):
+            return INF
+        inner = [s for s in visited if not self.goal[s]]
+        matrix = [[Fraction(int(s == t)) - rows[s].get(t, Fraction(0)) for t in inner] + [paid[s]] for s in inner]
+        return dict(zip(inner, solve_linear(matrix), strict=True)).get(start, Fraction(0))
+
+    def policy_value(self, policy: list[int], sample: int, start: int) -> Fraction | float:
+        """V_k(π) from a state."""
+        rows = [self.row(c, sample) if c >= 0 else {} for c in policy]
+        paid = [self.cost[c][sample] if c >= 0 else Fraction(0) for c in policy]
+        return self.chain_value(rows, paid, start)
+
+    def optimal(self, sample: int) -> list[Fraction | float]:
+        """V*_k of every state, by enumeration."""
+        best: list[Fraction | float] = [INF] * self.states
+        for policy in self.policies():
+            for s in range(self.states):
+                best[s] = min(best[s], self.policy_value(policy, sample, s))
+        return best
+
+    def best_deterministic(
+        self, gap: list[list[Fraction | float]], allowed: set[int] | None = None
+    ) -> Fraction | float:
+        """min over policies of max over stationary adversaries of the expected sum of gaps; improper is infinite."""
+        return min(self.worst_case(policy, gap) for policy in self.policies(allowed))
+
+    def worst_case(self, policy: list[int], gap: list[list[Fraction | float]]) -> Fraction | float:
+        """The worst expected sum of gaps of a policy over all adversaries that pick a sample for each state."""
+        worst: Fraction | float = Fraction(0)
+        for reply in itertools.product(range(self.samples), repeat=sum(not g for g in self.goal)):
+            answers = iter(reply)
+            rows, paid = [], []
+            for s in range(self.states):
+                if self.goal[s]:
+                    rows.append({})
+                    paid.append(Fraction(0))
+                else:
+                    k = next(answers)
+                    rows.append(self.row(policy[s], k))
+                    paid.append(gap[policy[s]][k])
+            reached = closure(rows, [self.initial])
+            if any(paid[s] == INF for s in reached):
+                return INF
+            finite = [p if p != INF else Fraction(0) for p in paid]
+            worst = max(worst, self.chain_value(rows, finite, self.initial))
+            if worst == INF:
+                return INF
+        return worst
+
+    def regret_gap(self) -> list[list[Fraction | float]]:
+        """Q^gap of every choice; at dead ends infinite, so that nobody goes there."""
+        best = [self.optimal(k) for k in range(self.samples)]
+        gap: list[list[Fraction | float]] = [[INF] * self.samples for _ in self.outcomes]
+        for s in range(self.states):
+            for c in self.choices[s]:
+                for k in range(self.samples):
+                    row = self.row(c, k)
+                    if best[k][s] != INF and all(best[k][t] != INF for t in row):
+                        gap[c][k] = self.cost[c][k] + sum(p * best[k][t] for t, p in row.items()) - best[k][s]
+        return gap
+
+    def myopic_gap(self) -> list[list[Fraction | float]]:
+        """C̄ − min C̄ of every choice."""
+        gap: list[list[Fraction | float]] = [[Fraction(0)] * self.samples for _ in self.outcomes]
+        for own in self.choices:
+            for c in own:
+                for k in range(self.samples):
+                    gap[c][k] = self.cost[c][k] - min(self.cost[b][k] for b in own)
+        return gap
+
+
+def closure(rows: list[dict[int, Fraction]], start: list[int]) -> set[int]:
+    """Everything that can be reached."""
+    seen, queue = set(start), list(start)
+    while queue:
+        for t in rows[queue.pop()]:
+            if t not in seen:
+                seen.add(t)
+                queue.append(t)
+    return seen
+
+
+def solve_linear(matrix: list[list[Fraction]]) -> list[Fraction]:
+    """Gauss–Jordan on an augmented matrix."""
+    size = len(matrix)
+    for i in range(size):
+        pivot = next(r for r in range(i, size) if matrix[r][i] != 0)
+        matrix[i], matrix[pivot] = matrix[pivot], matrix[i]
+        matrix[i] = [x / matrix[i][i] for x in matrix[i]]
+        for r in range(size):
+            if r != i and matrix[r][i] != 0:
+                matrix[r] = [x - matrix[r][i] * y for x, y in zip(matrix[r], matrix[i], strict=True)]
+    return [row[size] for row in matrix]
+
+
+def controller_value(naive: Naive, policy: rue.Policy, sample: int) -> Fraction | float:
+    """V_k of any controller, on the chain of its nodes."""
+    twin = object.__new__(Naive)
+    twin.goal = [naive.goal[s] for s in policy.node_state]
+    rows: list[dict[int, Fraction]] = []
+    paid: list[Fraction] = []
+    for node in range(policy.nodes):
+        row: dict[int, Fraction] = {}
+        total = Fraction(0)
+        for e in range(policy.entry_ptr[node], policy.entry_ptr[node + 1]):
+            weight, choice = Fraction(float(policy.weight[e])), int(policy.choice[e])
+            total += weight * naive.cost[choice][sample]
+            for i, t in enumerate(naive.outcomes[choice]):
+                p = weight * naive.prob[t][sample]
+                if p > 0:
+                    target = int(policy.next_node[policy.next_ptr[e] + i])
+                    row[target] = row.get(target, Fraction(0)) + p
+        rows.append(row)
+        paid.append(total)
+    value: Fraction | float = Fraction(0)
+    for node, weight in zip(policy.start_node, policy.start_weight, strict=True):
+        part = twin.chain_value(rows, paid, int(node))
+        value = INF if part == INF else value + Fraction(float(weight)) * part
+        if value == INF:
+            return INF
+    return value

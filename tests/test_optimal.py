@@ -1,0 +1,109 @@
+"""Optimal values against enumeration in exact arithmetic, and the traps of stochastic shortest paths."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import rue
+from models import Shape, umdps
+from naive import INF, Naive
+
+
+def tight(values, rel=1e-8):
+    finite = np.isfinite(values.upper)
+    return ((values.upper[finite] - values.lower[finite]) <= rel * np.maximum(1.0, values.upper[finite])).all()
+
+
+@settings(max_examples=150)
+@given(umdps())
+def test_interval_contains_the_enumerated_optimum(model):
+    naive, values = Naive(model), rue.optimal_values(model)
+    for k in range(model.samples):
+        for s, exact in enumerate(naive.optimal(k)):
+            if exact == INF:
+                assert values.upper[s, k] == values.lower[s, k] == INF
+            else:
+                assert values.lower[s, k] <= exact <= values.upper[s, k]
+    assert tight(values)
+
+
+@settings(max_examples=100)
+@given(umdps())
+def test_choices_attain_the_value(model):
+    naive, values = Naive(model), rue.optimal_values(model)
+    for k in range(model.samples):
+        policy = [int(c) for c in values.choice[:, k]]
+        exact = naive.optimal(k)
+        for s in range(naive.states):
+            if exact[s] != INF and not naive.goal[s]:
+                filled = [c if c >= 0 else (naive.choices[t] or [-1])[0] for t, c in enumerate(policy)]
+                assert float(naive.policy_value(filled, k, s)) == pytest.approx(float(exact[s]), abs=1e-7)
+
+
+def test_residual_trap_gives_one():
+    # Leaving has probability 1e-4 and each try costs 1e-4: plain sweeps come to rest at 1e-4.
+    transition = np.array([[[[1 - 1e-4, 1e-4]], [[0.0, 0.0]]]])
+    model = rue.UMDP.from_dense(transition, [[[1e-4], [0.0]]], goals=[1])
+    values = rue.optimal_values(model)
+    assert values.lower[0, 0] <= 1.0 <= values.upper[0, 0]
+    assert values.upper[0, 0] - values.lower[0, 0] <= 1e-9
+    verdict = rue.evaluate(model, rue.Policy.stationary(model, [0, 0]))
+    assert abs(verdict.value[0] - 1.0) <= verdict.error <= 1e-9
+
+
+@pytest.mark.parametrize("leave", [1e-3, 1e-5])
+def test_residual_trap_through_a_cycle(leave):
+    # No self-loop to take out: two states that hand over to each other, and seldom leave.
+    transition = np.zeros((1, 3, 1, 3))
+    transition[0, 0, 0] = [0, 1, 0]
+    transition[0, 1, 0] = [1 - leave, 0, leave]
+    cost = np.array([[[leave / 2], [leave / 2], [0.0]]])
+    values = rue.optimal_values(rue.UMDP.from_dense(transition, cost, goals=[2]))
+    exact = 1.0
+    assert values.lower[0, 0] <= exact + 1e-12 and exact - 1e-12 <= values.upper[0, 0]
+    assert values.upper[0, 0] - values.lower[0, 0] <= 1e-6
+
+
+def test_free_component_is_left_where_it_is_cheapest():
+    # Rooms 0 and 1 can be changed for nothing; leaving costs 5 from room 0 and 2 from room 1.
+    transition = np.zeros((1, 3, 2, 3))
+    transition[0, 0, 0], transition[0, 0, 1] = [0, 1, 0], [0, 0, 1]
+    transition[0, 1, 0], transition[0, 1, 1] = [1, 0, 0], [0, 0, 1]
+    cost = np.array([[[0.0, 5.0], [0.0, 2.0], [0.0, 0.0]]])
+    model = rue.UMDP.from_dense(transition, cost, goals=[2])
+    values = rue.optimal_values(model)
+    assert values.lower[0, 0] == pytest.approx(2.0, abs=1e-9) and values.upper[0, 0] == pytest.approx(2.0, abs=1e-9)
+    assert rue.solve(model, rue.Average()).max_regret.upper == pytest.approx(0.0, abs=1e-9)
+
+
+def test_many_samples_agree_with_one_at_a_time():
+    model = rue.domains.Disaster(width=7, height=5, seed=3).sample(9, seed=1)
+    together = rue.optimal_values(model)
+    for k in range(model.samples):
+        alone = rue.optimal_values(model.subset([k]))
+        assert np.abs(alone.value[:, 0] - together.value[:, k]).max() <= 1e-9
+
+
+def test_limits_leave_valid_bounds_and_a_second_call_finishes():
+    from rue.solution import Limits, Run
+
+    model = rue.domains.Disaster(width=20, height=20, seed=1).sample(5, seed=1)
+    early = rue.optimal_values(model, run=Run(Limits(seconds=0)))
+    assert not early.complete
+    bounds = early.lower.copy(), early.upper.copy()
+    final = rue.optimal_values(model)
+    assert final.complete and tight(final)
+    assert (bounds[0] <= final.upper).all() and (bounds[1] >= final.lower).all()
+
+
+@settings(max_examples=50)
+@given(umdps(Shape(dead_ends=False, zero_costs=False)))
+def test_scaling_costs_scales_values(model):
+    scaled = rue.UMDP(model.graph, model.prob, model.cost * 1e6)
+    a, b = rue.optimal_values(model).value, rue.optimal_values(scaled).value
+    finite = np.isfinite(a)
+    assert (finite == np.isfinite(b)).all()
+    assert np.abs(b[finite] - 1e6 * a[finite]).max(initial=0.0) <= 1e-3
+    assert math.isfinite(a[model.graph.initial, 0])
