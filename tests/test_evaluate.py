@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import rue
 from models import Shape, umdps
 from naive import INF, Naive, controller_value
+
+import rue
 from rue.evaluate import is_proper
 
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
-
-import rue
 from models import Shape, umdps
 from naive import INF, Naive
+
+import rue
 
 
 def tight(values, rel=1e-8):

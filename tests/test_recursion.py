@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from models import Shape, umdps
+from naive import INF, Naive
 from scipy.optimize import linprog
 
 import rue
-from models import Shape, umdps
-from naive import INF, Naive
 from rue.evaluate import is_proper
 
 SOLVERS = {"reg": rue.Regret, "cemr": rue.MyopicRegret, "cost": rue.WorstCase}

@@ -39,7 +39,7 @@ SWEEPS = 20
 MOST_STEPS = 1e12
 THREADS = 2
 # Samples whose numbers are fetched together: they share the lines of the cache.
-BLOCK = 4
+BLOCK = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +98,9 @@ class _Search:
 
     def finish(self, model: UMDP, tolerance: float, within: Array | None, run: Run) -> OptimalValues:
         """Do the samples that are not done yet, in two threads."""
-        left = np.flatnonzero(~self.done).tolist()
-        blocks = [left[i : i + BLOCK] for i in range(0, len(left), BLOCK)]
+        groups = [list(range(i, min(i + BLOCK, model.samples))) for i in range(0, model.samples, BLOCK)]
+        left = [[k for k in group if not self.done[k]] for group in groups]
+        blocks = [block for block in left if block]
         if blocks:
             shared = _Layout.shared(model) if within is None else None
             parts = [blocks[i::THREADS] for i in range(min(THREADS, len(blocks)))]
@@ -125,11 +126,12 @@ class _Search:
     ) -> None:
         """Do the samples of these blocks, each from the values of the one before."""
         before: _Sample | None = None
+        buffers = None if shared is None else _Buffers.of(shared)
         for block in blocks:
-            loaded = [] if shared is None else shared.load(model, block)
+            loaded = [] if buffers is None else buffers.load(model, block)
             for i, sample in enumerate(block):
-                if shared is None:
-                    rows = _Layout.of_sample(model, sample, within).load(model, [sample])[0]
+                if buffers is None:
+                    rows = _Buffers.of(_Layout.of_sample(model, sample, within)).load(model, [sample])[0]
                 else:
                     rows = loaded[i]
                 rows = rows.started(model, sample, before)
@@ -184,14 +186,37 @@ class _Layout:
         alive, allowed = proper_in(model, sample, within)
         return cls.build(model, sweep_order(model, model.prob[:, sample] > 0, alive, allowed), allowed)
 
-    def load(self, model: UMDP, block: list[int]) -> "list[_Sample]":
-        """The numbers of samples that follow each other, or of any one."""
-        first, count = block[0], block[-1] - block[0] + 1
-        prob, cost = np.empty((count, self.target.size)), np.empty((count, self.choice.size))
-        shortest.load(
-            self.choice, self.out_ptr, self.transition, model.prob, model.cost, first, self.allowed, prob, cost
+
+@dataclass(frozen=True, eq=False)
+class _Buffers:
+    """Memory for the numbers of a few samples and for the packed rows of a policy, used again and again.
+
+    Fresh memory costs more than the arithmetic done in it.
+    """
+
+    layout: _Layout
+    prob: Array
+    cost: Array
+    packed: tuple[Array, Array, Array, Array]
+
+    @classmethod
+    def of(cls, layout: _Layout) -> "_Buffers":
+        places, outcomes = layout.row_ptr.size - 1, layout.target.size
+        return cls(
+            layout,
+            np.empty((BLOCK, outcomes)),
+            np.empty((BLOCK, layout.choice.size)),
+            (np.empty(places + 1, np.int32), np.empty(outcomes, np.int32), np.empty(outcomes), np.empty(places)),
         )
-        return [_Sample(self, prob[sample - first], cost[sample - first]) for sample in block]
+
+    def load(self, model: UMDP, block: list[int]) -> "list[_Sample]":
+        """The numbers of one sample, or of a few that follow each other; they replace those loaded before."""
+        layout, first = self.layout, block[0]
+        prob, cost = self.prob[: block[-1] - first + 1], self.cost[: block[-1] - first + 1]
+        shortest.load(
+            layout.choice, layout.out_ptr, layout.transition, model.prob, model.cost, first, layout.allowed, prob, cost
+        )
+        return [_Sample(layout, prob[k - first], cost[k - first], self.packed) for k in block]
 
 
 @dataclass(eq=False)
@@ -201,6 +226,7 @@ class _Sample:
     layout: _Layout
     prob: Array
     cost: Array
+    packed: tuple[Array, Array, Array, Array]
     value: Array | None = None
     policy: Array | None = None
     exact: bool = False  # started from the exact value of a proper policy: all that improve on it are proper
@@ -217,7 +243,7 @@ class _Sample:
             component, free = _free_components(model, sample, rows.layout.allowed)
             if free.any():
                 merged = _Layout.build(model, rows.layout.member, rows.layout.allowed, component, free)
-                rows = merged.load(model, [sample])[0]
+                rows = _Buffers.of(merged).load(model, [sample])[0]
         if before is not None and rows is self and not rows.free_choices:
             assert before.value is not None and before.policy is not None
             rows.value, rows.policy = before.value.copy(), before.policy.copy()
@@ -245,27 +271,25 @@ class _Sample:
 def _iterate(rows: _Sample, tolerance: float, run: Run) -> bool:
     """Modified policy iteration until the proof holds to the tolerance; False if a limit came first."""
     best_width = np.inf
-    slow = 0
-    for _ in range(10 * PATIENCE):
+    for round_ in range(10 * PATIENCE):
         if run.stop():
             return False
         row_ptr, out_ptr, target, prob, cost, value = rows.arrays
         policy = rows.policy
-        slow += 1
         changed, delta = shortest.improve(row_ptr, out_ptr, target, prob, cost, value, policy, 1e-13)
         if not changed and delta <= 10 * tolerance:
             width = 0.0 if rows.free_choices or delta <= 1e-15 else max(shortest.prove(*rows.arrays, value, policy))
             if width <= tolerance or width >= 0.5 * best_width:
                 return True
             best_width = width
-        if slow >= PATIENCE and not rows.exact:
+        if round_ >= PATIENCE and not rows.exact:
             rows.start_outward(exact=True)
-        elif slow >= PATIENCE:
+        elif round_ >= PATIENCE:
             value[:-1] = _factorise(rows)
         elif changed:
-            shortest.settle(out_ptr, target, prob, cost, value, policy, SWEEPS, 0.01 * delta)
+            shortest.settle(out_ptr, target, prob, cost, value, policy, SWEEPS, 0.01 * delta, *rows.packed)
         else:
-            shortest.settle(out_ptr, target, prob, cost, value, policy, 10 * SWEEPS, 0.03 * tolerance)
+            shortest.settle(out_ptr, target, prob, cost, value, policy, 10 * SWEEPS, 0.03 * tolerance, *rows.packed)
     return True
 
 

@@ -174,25 +174,13 @@ def improve_pure(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, ka
 
 
 @njit(cache=True, nogil=True)
-def pack(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap):
-    """The rows of the policy alone, side by side in memory, self-loops taken out.
+def pack(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, row_ptr, target, share, paid, visits):
+    """The rows of the policy alone, side by side in memory, self-loops taken out; the last five are filled.
 
-    Returns `row_ptr`, `target` (states), `share[:, K]`, and per state and sample `paid` and `visits`: what the gaps
-    and a unit per step come to until the state is left.
+    `row_ptr`, `target` (states) and `share[:, K]` are the outcomes, `paid` and `visits` per state and sample what the
+    gaps and a unit per step come to until the state is left.
     """
     samples = prob.shape[1]
-    size = 0
-    for i in range(order.size):
-        for j in range(kept_ptr[i], kept_ptr[i + 1]):
-            if mix[j] > 0.0:
-                for t in range(trans_ptr[kept[j]], trans_ptr[kept[j] + 1]):
-                    if successor[t] != order[i]:
-                        size += 1
-    row_ptr = np.empty(order.size + 1, np.int64)
-    target = np.empty(size, np.int32)
-    share = np.empty((size, samples))
-    paid = np.empty((order.size, samples))
-    visits = np.empty((order.size, samples))
     row_ptr[0] = 0
     size = 0
     for i in range(order.size):
@@ -219,7 +207,6 @@ def pack(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap):
         for j in range(row_ptr[i], size):
             for k in range(samples):
                 share[j, k] = share[j, k] * visits[i, k] if share[j, k] > 0.0 else 0.0
-    return row_ptr, target, share, paid, visits
 
 
 @njit(cache=True, nogil=True)

@@ -130,16 +130,15 @@ def improve(row_ptr, out_ptr, target, prob, cost, value, policy, tolerance):
 
 
 @njit(cache=True, nogil=True)
-def settle(out_ptr, target, prob, cost, value, policy, sweeps, tolerance):
-    """Gauss–Seidel sweeps with the policy fixed, on a packed copy of its rows, until little changes."""
+def settle(out_ptr, target, prob, cost, value, policy, sweeps, tolerance, ptr, to, p, own):
+    """Gauss–Seidel sweeps with the policy fixed, on a packed copy of its rows, until little changes.
+
+    The last four are scratch: the packed rows, their targets, probabilities and costs.
+    """
     count = policy.size
-    ptr = np.empty(count + 1, np.int32)
     ptr[0] = 0
     for i in range(count):
         ptr[i + 1] = ptr[i] + out_ptr[policy[i] + 1] - out_ptr[policy[i]]
-    to = np.empty(ptr[count], np.int32)
-    p = np.empty(ptr[count])
-    own = np.empty(count)
     for i in range(count):
         first = out_ptr[policy[i]]
         own[i] = cost[policy[i]]

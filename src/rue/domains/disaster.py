@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from rue._flat import Array
+from rue._kernels.grid import fill
 from rue.domains.base import Domain, check_count, check_range
 from rue.model import UMDP, Graph
 
@@ -88,24 +89,9 @@ class Disaster(Domain):
     def _model(self, entry: Array, obstacle: Array) -> UMDP:
         """The model with these entry costs and obstacles, both [S, K]."""
         graph, samples = self.graph, entry.shape[1]
-        squares = self._squares - 1  # the goal, last, has no choices
-        prob = np.empty((graph.transitions, samples))
-        cost = np.zeros((graph.choices, samples))
-        index = np.cumsum(self._possible[:-1]).reshape(squares, 8, 4) - 1  # the transition of each possible outcome
-        for action in range(8):
-            stays = np.ones((squares, samples))
-            paid = np.zeros((squares, samples))
-            for aim, (_, chance) in enumerate(AIMS):
-                possible = self._possible[:-1, action, aim]
-                target = self._target[:-1, action, aim][possible]
-                p = np.where(obstacle[target], ONTO_OBSTACLE, chance)
-                prob[index[possible, action, aim]] = p
-                stays[possible] -= p
-                paid[possible] += p * entry[target]
-            possible = self._possible[:-1, action, 3]
-            stays[stays < 1e-9] = 0.0  # 1 − 0.8 − 0.1 − 0.1 is not quite zero
-            prob[index[possible, action, 3]] = stays[possible]
-            cost[action::8] = paid + stays * entry[:-1]
+        prob, cost = np.empty((graph.transitions, samples)), np.empty((graph.choices, samples))
+        chance = np.array([chance for _, chance in AIMS])
+        fill(self._target, self._possible, obstacle, entry, chance, ONTO_OBSTACLE, prob, cost)
         prob.flags.writeable = cost.flags.writeable = False
         return UMDP(graph, prob, cost)
 

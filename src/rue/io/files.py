@@ -1,19 +1,23 @@
 """rue's own file format, for models, policies and solutions.
 
 A `.rue` file is an uncompressed zip: first `header.json` with the format's name and version, what the file holds, and
-everything that is not an array; then one `.npy` for each array. Nothing is pickled. Files are written beside their
-place and moved there at the end, so that a crash never leaves half a file. The checksum of each part is verified when
-it is read.
+everything that is not an array; then one `.npy` for each array, aligned so that it can be mapped into memory as it
+lies. Nothing is pickled. Files are written beside their place and moved there at the end, so that a crash never leaves
+half a file. The checksum of each part is verified when it is read.
 
 A policy, or the policy of a solution, is exported as text if the name ends in `.json` or `.csv`.
 """
 
 import json
+import mmap
 import os
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +31,10 @@ from rue.solution import Interval, Solution, Solver, Status, TracePoint
 
 FORMAT = "rue"
 VERSION = 1
+# Sizes in the zip format: the fixed part of a member's header, and its extra field for large members.
+LOCAL_HEADER, ZIP64_EXTRA = 30, 20
+ALIGNMENT, PADDING_ID = 64, 0xD935
+NPY_HEADER = 65_536
 GRAPH_ARRAYS = ("choice_ptr", "action", "trans_ptr", "successor")
 POLICY_ARRAYS = (
     "node_state", "entry_ptr", "choice", "weight", "next_ptr", "next_node", "start_node", "start_weight",
@@ -59,13 +67,14 @@ def load(path: str | Path) -> Any:
     if not source.exists():
         raise BadInput(f"{source}: there is no such file")
     try:
-        with zipfile.ZipFile(source) as archive:
+        with source.open("rb") as stream, zipfile.ZipFile(stream) as archive:
             header = _read_header(source, archive)
-            names = [name for name in archive.namelist() if name.endswith(".npy")]
-            arrays = {name.removesuffix(".npy"): _read_array(archive, name) for name in names}
+            memory = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+            arrays = {info.filename.removesuffix(".npy"): _map_array(memory, info) for info in members}
     except RueError:
         raise
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, KeyError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, KeyError, NotImplementedError, struct.error) as error:
         raise BadFile(
             f"{source}: {_why_unreadable(source)} ({_one_line(error)}); expected a file written by rue.save"
         ) from None
@@ -104,8 +113,16 @@ def _write_zip(stream: IO[bytes], kind: str, header: Mapping[str, Any], arrays: 
         # A fixed date makes equal things equal files.
         archive.writestr(zipfile.ZipInfo("header.json"), json.dumps(full, ensure_ascii=False))
         for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+            member = zipfile.ZipInfo(f"{name}.npy")
+            member.extra = _padding(stream.tell() + LOCAL_HEADER + len(member.filename) + ZIP64_EXTRA)
+            with archive.open(member, "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def _padding(offset: int) -> bytes:
+    """An extra field for a zip member's header after which its data, now at `offset`, are aligned."""
+    length = -(offset + 4) % ALIGNMENT
+    return struct.pack("<HH", PADDING_ID, length) + bytes(length)
 
 
 def _read_header(source: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
@@ -121,13 +138,24 @@ def _read_header(source: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
     return header
 
 
-def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
-    with archive.open(name) as member:
-        array = np.lib.format.read_array(member, allow_pickle=False)
-        if member.read(1):
-            raise ValueError(f"{name} is longer than its header says")
-    array.flags.writeable = False
-    return array
+def _map_array(memory: mmap.mmap, info: zipfile.ZipInfo) -> Array:
+    """An array as it lies in the file, read-only, once its checksum is verified."""
+    name_length, extra_length = struct.unpack_from("<HH", memory, info.header_offset + LOCAL_HEADER - 4)
+    first = info.header_offset + LOCAL_HEADER + name_length + extra_length
+    if info.compress_type != zipfile.ZIP_STORED or first + info.file_size > len(memory):
+        raise ValueError(f"{info.filename} is compressed or cut off")
+    view = memoryview(memory)[first : first + info.file_size]
+    if zlib.crc32(view) != info.CRC:
+        raise ValueError(f"the checksum of {info.filename} is wrong")
+    start = BytesIO(view[:NPY_HEADER])
+    np.lib.format.read_magic(start)
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(start)
+    if dtype.hasobject or fortran:
+        raise ValueError(f"{info.filename} holds {dtype} values in Fortran order or as objects")
+    array: Array = np.frombuffer(memory, dtype, offset=first + start.tell(), count=int(np.prod(shape)))
+    if start.tell() + array.nbytes != info.file_size:
+        raise ValueError(f"{info.filename} has a length that its header does not say")
+    return array.reshape(shape)
 
 
 def _why_unreadable(source: Path) -> str:

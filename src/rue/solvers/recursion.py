@@ -21,9 +21,10 @@ no class of models (see the paper's corrigendum).
 cost infinity. If there is none, the status is "infeasible" and the policy is a fallback.
 
 *How.* Policy iteration against the adversary: one greedy sweep, then sweeps in which only the adversary improves,
-outward from the goals, from above the value of a proper policy, so that each policy on the way is proper. κ > 0 is added to every step (as in Algorithm 1), which
-makes ties prefer the shorter way; remaining ties go to the action with the lowest index. Then κ is taken out again:
-the policy is evaluated, and improved where that is possible, without it.
+outward from the goals. It starts above the value of a proper policy, so that each policy on the way is proper. κ > 0
+is added to every step (as in Algorithm 1), which makes ties prefer the shorter way; remaining ties go to the action
+with the lowest index. Then κ is taken out again: the policy is evaluated, and improved where that is possible, without
+it.
 
 *What is proved.* `objective` bounds R without κ. R + εw ≥ the backup of R + εw under the returned policy, for all
 samples, bounds from above; R − εw ≤ the backup of R − εw for every choice, under the adversary's answer to it,
@@ -37,6 +38,7 @@ objective is then that of the pruned problem.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -255,22 +257,35 @@ class _Board:
 
     def count_steps(self, steps: Array) -> float:
         """Bounds on the policy's number of steps against any adversary; what the last sweep still changed."""
-        *rows, paid, visits = game.pack(*self.policy_rows, self.gap)
-        paid[:] = 0.0  # nothing but one unit for each step
-        return float(game.settle(self.order, *rows, paid, visits, 1.0, steps, 100 * SWEEPS, 0.1, MOST_STEPS))
+        game.pack(*self.policy_rows, self.gap, *self.packed)
+        self.packed[3][:] = 0.0  # nothing paid but one unit for each step
+        return float(game.settle(self.order, *self.packed, 1.0, steps, 100 * SWEEPS, 0.1, MOST_STEPS))
 
     @property
     def policy_rows(self) -> tuple[Array, ...]:
         """What most kernels take."""
         return self.order, self.kept_ptr, self.kept, self.mix, self.trans_ptr, self.successor, self.prob
 
+    @cached_property
+    def packed(self) -> tuple[Array, ...]:
+        """Memory for the rows of a policy (see `game.pack`): enough for all kept choices, touched as far as needed."""
+        size, samples = self.order.size, self.prob.shape[1]
+        outcomes = int(np.diff(self.trans_ptr)[self.kept].sum())
+        return (
+            np.empty(size + 1, np.int64),
+            np.empty(outcomes, np.int32),
+            np.empty((outcomes, samples)),
+            np.empty((size, samples)),
+            np.empty((size, samples)),
+        )
+
     def settle(self, kappa: float, tolerance: float) -> None:
         """Let the adversary improve against the policy."""
-        packed = game.pack(*self.policy_rows, self.gap)
-        game.settle(self.order, *packed, kappa, self.value, SWEEPS, tolerance, np.inf)
+        game.pack(*self.policy_rows, self.gap, *self.packed)
+        game.settle(self.order, *self.packed, kappa, self.value, SWEEPS, tolerance, np.inf)
 
     def factorise(self, gap_share: float, kappa: float, value: Array) -> None:
-        """The worst case of `gap_share`·g + κ under the policy: the adversary's policy iteration, factorising each time."""
+        """The worst case of `gap_share`·g + κ under the policy: policy iteration of the adversary, by factorisation."""
         size = self.order.size
         place = np.full(self.value.size, size)
         place[self.order] = np.arange(size)
