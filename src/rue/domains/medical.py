@@ -7,7 +7,7 @@ seven; a sample adds |N(0, 0.1)| to each probability and normalises. On day 6 th
 
 What the paper leaves open, and our choice: initial health 10, health clipped to 0..19, and the nominal outcomes of a
 level drawn independently, so that two treatments may share one. These reproduce the paper's table; three different
-outcomes at each level (`distinct=True`) do not (docs/medical.md has both).
+outcomes at each level (`distinct=True`) do not (docs/reproduction.md has both).
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,44 @@
+"""What the documentation shows is what happens."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def test_the_example_in_the_readme_runs(tmp_path, monkeypatch, capsys):
+    blocks = BLOCK.findall((ROOT / "README.md").read_text())
+    assert len(blocks) == 1
+    lines = [line for line in blocks[0].splitlines() if line]
+    assert len(lines) <= 15
+    monkeypatch.chdir(tmp_path)
+    exec(compile(blocks[0], "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert printed.startswith("solved [")
+    assert "max regret" in printed and "Simulation(1000 episodes" in printed
+    assert (tmp_path / "rescue.rue").exists()
+    assert (tmp_path / "rescue.csv").read_text().startswith("node,state,action,probability\n")
+
+
+def test_the_demo_in_the_readme_is_what_it_prints(monkeypatch, capsys):
+    from rue import cli
+
+    monkeypatch.setattr("sys.argv", ["rue", "compare", "disaster:width=8,height=8,samples=15,seed=1"])
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit) as status:
+        cli.main()
+    assert status.value.code == 0
+    printed = capsys.readouterr().out.splitlines()
+    shown = re.search(r"<!-- demo -->\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1].splitlines()
+    # All but the seconds, which are last.
+    assert [line.split()[:-1] for line in shown] == [line.split()[:-1] for line in printed[: len(shown)]]
+
+
+def test_the_examples_in_the_guide_run():
+    names: dict = {}
+    for block in BLOCK.findall((ROOT / "docs" / "guide.md").read_text()):
+        exec(compile(block, "guide.md", "exec"), names)
+    assert names["solution"].status == "solved"
