@@ -9,6 +9,7 @@ import math
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -292,11 +293,10 @@ class _ProgressBar:
 
 
 def _solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
-    parameters = {name: getattr(solution.solver, name) for name in solution.solver.__dataclass_fields__}
     return {
         "method": specs.short_name(solution.solver),
         "solver": solution.solver.name,
-        "parameters": parameters,
+        "parameters": asdict(solution.solver),
         "status": solution.status.value,
         "objective": {"measures": solution.solver.measures, **_bounds(solution.objective)},
         "max_regret": _bounds(solution.max_regret),

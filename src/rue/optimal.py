@@ -31,15 +31,15 @@ from rue.solution import Run
 from rue.structure import proper_in, sweep_order
 
 # Relative width of the intervals that is asked for; rounding may leave them a little wider.
-TOLERANCE = 1e-12
+TOLERANCE = 1e-11
 # After so many rounds of sweeps the policy is evaluated by factorisation.
 PATIENCE = 40
-SWEEPS = 20
+SWEEPS = 12
 # Weights beyond this mean that near-optimal choices can go round for ever.
 MOST_STEPS = 1e12
 THREADS = 2
 # Samples whose numbers are fetched together: they share the lines of the cache.
-BLOCK = 2
+BLOCK = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +229,7 @@ class _Sample:
     packed: tuple[Array, Array, Array, Array]
     value: Array | None = None
     policy: Array | None = None
+    proof: tuple[float, float] | None = None  # what `prove` said of the values as they are, with them as weights
     exact: bool = False  # started from the exact value of a proper policy: all that improve on it are proper
 
     @property
@@ -272,14 +273,16 @@ def _iterate(rows: _Sample, tolerance: float, run: Run) -> bool:
     """Modified policy iteration until the proof holds to the tolerance; False if a limit came first."""
     best_width = np.inf
     for round_ in range(10 * PATIENCE):
+        rows.proof = None
         if run.stop():
             return False
         row_ptr, out_ptr, target, prob, cost, value = rows.arrays
         policy = rows.policy
         changed, delta = shortest.improve(row_ptr, out_ptr, target, prob, cost, value, policy, 1e-13)
         if not changed and delta <= 10 * tolerance:
-            width = 0.0 if rows.free_choices or delta <= 1e-15 else max(shortest.prove(*rows.arrays, value, policy))
-            if width <= tolerance or width >= 0.5 * best_width:
+            rows.proof = None if rows.free_choices else shortest.prove(*rows.arrays, value, policy)
+            width = max(rows.proof) if rows.proof else 0.0
+            if width <= tolerance or width >= 0.5 * best_width or delta <= 1e-15:
                 return True
             best_width = width
         if round_ >= PATIENCE and not rows.exact:
@@ -331,7 +334,7 @@ def _bounds(rows: _Sample) -> tuple[Array, Array]:
             delta = shortest.steps(*rows.arrays, rows.policy, slack, weight, 20 * PATIENCE, MOST_STEPS)
             if delta < 0.5:
                 break
-    up, low = shortest.prove(*rows.arrays, weight, rows.policy)
+    up, low = rows.proof or shortest.prove(*rows.arrays, weight, rows.policy)
     above = value + up * weight if np.isfinite(up) else np.full(value.size, np.inf)
     below = np.maximum(value - low * weight, 0.0) if np.isfinite(low) else np.zeros(value.size)
     return above, below
