@@ -5,6 +5,9 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
+from scipy.optimize import linprog
+
 import rue
 
 INF = math.inf
@@ -163,3 +166,17 @@ def controller_value(naive: Naive, policy: rue.Policy, sample: int) -> Fraction 
         if value == INF:
             return INF
     return value
+
+
+def matrix_game(matrix: np.ndarray) -> float:
+    """min over mixtures of columns of the largest row, by HiGHS."""
+    rows, columns = matrix.shape
+    found = linprog(
+        np.append(np.zeros(columns), 1.0),
+        A_ub=np.column_stack([matrix, -np.ones(rows)]),
+        b_ub=np.zeros(rows),
+        A_eq=[np.append(np.ones(columns), 0.0)],
+        b_eq=[1.0],
+        bounds=[(0, None)] * columns + [(None, None)],
+    )
+    return float(found.fun)

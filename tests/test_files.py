@@ -242,6 +242,15 @@ def test_a_policy_from_a_file_can_be_used_on_the_model_from_a_file(tmp_path):
     assert rue.evaluate(model, policy).regret.tolist() == list(solution.regret)
 
 
+def test_a_file_can_be_saved_over_while_what_was_in_it_is_in_use(tmp_path):
+    path = saved(tmp_path, plain())
+    loaded = rue.load(path)
+    rue.save(path, laid_out())
+    assert_same_model(plain(), loaded)
+    rue.save(path, loaded)
+    assert_same_model(loaded, rue.load(path))
+
+
 # Equal things, equal files.
 
 
@@ -470,6 +479,12 @@ def test_json_names_states_actions_and_next_nodes(tmp_path):
         [{"action": "go\twest", "probability": 1.0, "next": {home: 3}}],
         [],
     ]
+
+
+def test_json_holds_probabilities(tmp_path):
+    controller = json.loads(saved(tmp_path, POLICIES["randomised"](), "policy.json").read_text(encoding="utf-8"))
+    assert [action["probability"] for action in controller["nodes"][0]["actions"]] == [1 / 3, 2 / 3]
+    assert [action["action"] for action in controller["nodes"][0]["actions"]] == ["go\twest", "it's a risk"]
 
 
 def test_json_holds_the_start_of_a_mixture(tmp_path):

@@ -37,8 +37,8 @@ def test_medical_table_is_near_the_paper(capsys):
         print()
         for i, name in enumerate(METHODS):
             print(
-                f"{name:8} train {mean[0, i]:.3f}; {spread[0, i]:.2f} (paper {PAPER_TRAIN.get(name, float('nan')):.3f})   "
-                f"test {mean[1, i]:.3f}; {spread[1, i]:.2f} (paper {PAPER_TEST.get(name, float('nan')):.3f})"
+                f"{name:8} train {mean[0, i]:.3f}; {spread[0, i]:.2f} (paper {PAPER_TRAIN.get(name)})   "
+                f"test {mean[1, i]:.3f}; {spread[1, i]:.2f} (paper {PAPER_TEST.get(name)})"
             )
     for paper, figures in ((PAPER_TRAIN, mean[0]), (PAPER_TEST, mean[1])):
         for name, printed in paper.items():

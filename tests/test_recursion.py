@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from models import Shape, umdps
-from naive import INF, Naive
-from scipy.optimize import linprog
+from naive import INF, Naive, matrix_game
 
 import rue
 from rue.evaluate import is_proper
@@ -67,17 +66,7 @@ def game_value_iteration(model: rue.UMDP, gap: np.ndarray) -> float:
             for c in range(graph.choice_ptr[s], graph.choice_ptr[s + 1]):
                 row = slice(graph.trans_ptr[c], graph.trans_ptr[c + 1])
                 columns.append(gap[c] + model.prob[row].T @ value[graph.successor[row]])
-            matrix = np.array(columns).T
-            size = matrix.shape[1]
-            found = linprog(
-                np.append(np.zeros(size), 1.0),
-                A_ub=np.column_stack([matrix, -np.ones(matrix.shape[0])]),
-                b_ub=np.zeros(matrix.shape[0]),
-                A_eq=[np.append(np.ones(size), 0.0)],
-                b_eq=[1.0],
-                bounds=[(0, None)] * size + [(None, None)],
-            )
-            value[s] = found.fun
+            value[s] = matrix_game(np.array(columns).T)
         if np.abs(value - before).max() < 1e-9:
             return float(value[graph.initial])
     return INF

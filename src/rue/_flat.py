@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rue._check import index_array, number_array, real_number
 from rue.errors import BadInput
 
 # Arrays are singular nouns with their axes beside them; numpy's own types say no more than this.
@@ -36,8 +37,8 @@ def from_dense(transition: ArrayLike, cost: ArrayLike, initial: int, goals: Arra
     A row of zeros in every sample means that the action does not exist in that state. A cost per
     transition becomes the expected cost of the choice, C̄(s,a) = Σ T(s,a,s') C(s,a,s').
     """
-    table = _numbers("transition", transition)
-    price = _numbers("cost", cost)
+    table = number_array("transition", transition)
+    price = number_array("cost", cost)
     if table.ndim != 4 or table.shape[1] != table.shape[3]:
         raise BadInput(f"transition has shape {table.shape}; expected [samples, states, actions, states]")
     samples, states = table.shape[:2]
@@ -45,7 +46,7 @@ def from_dense(transition: ArrayLike, cost: ArrayLike, initial: int, goals: Arra
         raise BadInput("there are no samples; expected at least one")
     if price.shape not in (table.shape[:3], table.shape):
         raise BadInput(f"cost has shape {price.shape}; expected {table.shape[:3]} or {table.shape} to match transition")
-    is_goal = _goal_mask(goals, states)
+    is_goal = np.isin(np.arange(states), index_array("goal", goals, states))
     exists = (table != 0).any(axis=(0, 3)) & ~is_goal[:, None]  # [S, A]
     _refuse_states_without_actions(exists, is_goal)
     if price.ndim == 4:
@@ -73,8 +74,9 @@ def with_discount(flat: Flat, discount: float) -> Flat:
     the end, so that each policy takes the same number of steps, 1/(1−γ) in expectation, and pays the
     same shift. Values move by a constant; regrets stay what they were.
     """
-    if not 0 < discount < 1:
-        raise BadInput(f"discount is {discount}; expected a number between 0 and 1, both excluded")
+    wanted = "a number between 0 and 1, both excluded"
+    if real_number("discount", discount, wanted, 0, 1) in (0, 1):
+        raise BadInput(f"discount is {discount}; expected {wanted}")
     finite = flat.cost[np.isfinite(flat.cost)]
     shift = max(0.0, -float(finite.min())) if finite.size else 0.0
     if shift > 0:
@@ -116,23 +118,6 @@ def _let_goals_wait(flat: Flat, shift: float) -> Flat:
 def _pointers(owner: Array, owners: int) -> Array:
     """Where the items of each owner begin, for items sorted by owner."""
     return np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=owners))))
-
-
-def _numbers(name: str, values: ArrayLike) -> Array:
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise BadInput(f"{name} is not a table of numbers, or its rows differ in length") from None
-
-
-def _goal_mask(goals: ArrayLike, states: int) -> Array:
-    index = np.atleast_1d(np.asarray(goals, dtype=np.int64)) if np.size(goals) else np.empty(0, np.int64)
-    outside = index[(index < 0) | (index >= states)]
-    if outside.size:
-        raise BadInput(f"goal {outside[0]} is out of range; expected a state from 0 to {states - 1}")
-    mask = np.zeros(states, bool)
-    mask[index] = True
-    return mask
 
 
 def _refuse_states_without_actions(exists: Array, is_goal: Array) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from rue._flat import Array
+from rue.errors import SolverFailed
 
 
 def solve_chain(row: Array, column: Array, prob: Array, right: Array) -> Array:
@@ -17,7 +18,10 @@ def solve_chain(row: Array, column: Array, prob: Array, right: Array) -> Array:
     size = right.shape[0]
     inside = column < size
     step = csr_array((prob[inside], (row[inside], column[inside])), shape=(size, size))
-    factors = splu((eye_array(size) - step).tocsc())
+    try:
+        factors = splu((eye_array(size) - step).tocsc())
+    except RuntimeError as error:
+        raise SolverFailed(f"SuperLU could not factorise a chain of {size} nodes: {error}") from None
     x = factors.solve(right)
     return np.asarray(x + factors.solve(right - (x - step @ x)))
 

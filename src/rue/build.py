@@ -12,8 +12,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rue._check import index_array, number_array, one_of, real_number, whole_number
+from rue._check import seed as check_seed
 from rue._flat import Array, Flat
-from rue.errors import BadInput, unknown_name
+from rue.errors import BadInput
 from rue.model import UMDP
 
 Numbers = float | Sequence[float] | Array
@@ -33,9 +35,7 @@ class Builder:
     """
 
     def __init__(self, samples: int = 1, *, discount: float | None = None) -> None:
-        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-            raise BadInput(f"samples is {samples!r}; expected a whole number, 1 or more")
-        self._samples = samples
+        self._samples = whole_number("samples", samples, 1)
         self._discount = discount
         self._state: dict[str, int] = {}
         self._action: dict[str, int] = {}
@@ -48,19 +48,21 @@ class Builder:
 
         A probability or cost is one number for all samples or one for each.
         """
-        key = (self._state_number(state), self._action.setdefault(str(action), len(self._action)))
         where = f'state {state!r}, action "{action}"'
-        if key in self._choices:
-            raise BadInput(f"{where} is there already; expected each action once in a state")
-        if key[0] in self._goals:
-            raise BadInput(f"{where}: the state is a goal; expected no actions there")
+        if not isinstance(outcomes, Mapping):
+            raise BadInput(f"{where}: the outcomes are {outcomes!r}; expected {{next state: probability}}")
         if not outcomes:
             raise BadInput(f"{where} leads nowhere; expected at least one outcome")
-        row = {
-            self._state_number(s): self._per_sample(p, f"{where}: the probability of {s!r}")
-            for s, p in outcomes.items()
-        }
-        self._choices[key] = (row, self._per_sample(cost, f"{where}: the cost"))
+        # Everything is looked at before anything is kept, so that a refusal leaves no trace.
+        row = {str(s): self._per_sample(p, f"{where}: the probability of {s!r}") for s, p in outcomes.items()}
+        price = self._per_sample(cost, f"{where}: the cost")
+        known = (self._state.get(str(state), -1), self._action.get(str(action), -1))
+        if known in self._choices:
+            raise BadInput(f"{where} is there already; expected each action once in a state")
+        if known[0] in self._goals:
+            raise BadInput(f"{where}: the state is a goal; expected no actions there")
+        key = (self._state_number(state), self._action.setdefault(str(action), len(self._action)))
+        self._choices[key] = ({self._state_number(s): p for s, p in row.items()}, price)
         return self
 
     def goal(self, *states: str) -> "Builder":
@@ -156,22 +158,20 @@ def from_counts(
     in units of the cost itself (of the standard error of the mean, for logged costs); costs stay 0 or more unless there
     is a `discount`.
     """
-    if not prior > 0:
+    pseudo_counts = real_number("prior", prior, "a number of pseudo-counts over 0", 0)
+    if pseudo_counts == 0:
         raise BadInput(f"prior is {prior}; expected a number of pseudo-counts over 0")
-    if not cost_noise >= 0:
-        raise BadInput(f"cost_noise is {cost_noise}; expected 0 or more")
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-        raise BadInput(f"samples is {samples!r}; expected a whole number, 1 or more")
-    if support not in ("observed", "all"):
-        raise unknown_name("support", str(support), ("observed", "all"))
+    noise = real_number("cost_noise", cost_noise, "0 or more", 0)
+    whole_number("samples", samples, 1)
+    one_of("support", support, ("observed", "all"))
     table = counts if isinstance(counts, Counts) else _count_table(counts, cost, initial, goals, support)
-    rng = np.random.default_rng(seed)
-    draw = rng.standard_gamma(np.repeat(table.count[:, None] + prior, samples, axis=1))
+    rng = np.random.default_rng(check_seed(seed))
+    draw = rng.standard_gamma(np.repeat(table.count[:, None] + pseudo_counts, samples, axis=1))
     draw = np.maximum(draw, np.finfo(float).tiny)  # a tiny shape can round to zero in all outcomes at once
     total = np.add.reduceat(draw, table.trans_ptr[:-1], axis=0)
     price = np.repeat(table.cost[:, None], samples, axis=1)
-    if cost_noise:
-        price = price + cost_noise * table.cost_spread[:, None] * rng.standard_normal(price.shape)
+    if noise:
+        price = price + noise * table.cost_spread[:, None] * rng.standard_normal(price.shape)
         price = price if discount is not None else np.maximum(price, 0.0)
     flat = Flat(
         table.choice_ptr, table.action, table.trans_ptr, table.successor,
@@ -212,8 +212,7 @@ def count_transitions(
     unvisited: Literal["refuse", "dead end"] = "refuse",
 ) -> Counts:
     """Count logged rows (state, action, cost, next state)."""
-    if unvisited not in ("refuse", "dead end"):
-        raise unknown_name("way with unvisited states", str(unvisited), ("refuse", "dead end"))
+    one_of("way with unvisited states", unvisited, ("refuse", "dead end"))
     state: dict[Hashable, int] = {initial: 0}
     action: dict[Hashable, int] = {}
     ends = set(goals)
@@ -272,20 +271,17 @@ def _handle_unvisited(
 
 def _count_table(counts: ArrayLike, cost: ArrayLike | None, initial: int, goals: ArrayLike, support: str) -> Counts:
     """Counts of choices that exist, from dense tables."""
-    table = np.asarray(counts, dtype=float)
+    table = number_array("counts", counts)
     if table.ndim != 3 or table.shape[0] != table.shape[2]:
         raise BadInput(f"counts has shape {table.shape}; expected [states, actions, states]")
     if not (table >= 0).all() or not np.isfinite(table).all():
         s, a, t = (int(i) for i in np.argwhere(~((table >= 0) & np.isfinite(table)))[0])
         raise BadInput(f"the count of state {s}, action {a} to state {t} is {table[s, a, t]}; expected 0 or more")
-    price = np.asarray(0.0 if cost is None else cost, dtype=float)
+    price = number_array("cost", 0.0 if cost is None else cost)
     if cost is None or price.shape != table.shape[:2]:
         raise BadInput(f"cost has shape {price.shape}; expected {table.shape[:2]} to match counts")
     states = table.shape[0]
-    index = np.atleast_1d(np.asarray(goals, dtype=np.int64)) if np.size(goals) else np.empty(0, np.int64)
-    if ((index < 0) | (index >= states)).any():
-        raise BadInput(f"goal {index[(index < 0) | (index >= states)][0]} is out of range; expected 0 to {states - 1}")
-    is_goal = np.isin(np.arange(states), index)
+    is_goal = np.isin(np.arange(states), index_array("goal", goals, states))
     exists = (table.sum(axis=2) > 0) | (support == "all")
     exists &= ~is_goal[:, None]
     stuck = np.flatnonzero(~exists.any(axis=1) & ~is_goal)

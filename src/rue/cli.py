@@ -6,21 +6,24 @@ done, 1 not solved, 2 bad input with one line on standard error.
 
 import json
 import math
+import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from rich.text import Text
 
 import rue
 from rue import specs
-from rue.errors import RueError
+from rue.errors import BadInput, RueError
 from rue.info import describe
 from rue.model import UMDP
 from rue.solution import Interval, Limits, Progress, Solution, Solver, Status
@@ -77,13 +80,13 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Draw samples of a built-in domain and write them to a file."""
-    given = {**specs.parse_settings(settings or ()), "seed": seed}
+    given = specs.parse_settings([f"seed={seed}", *(settings or ())])
     model = specs.sample_domain(domain, given, samples=samples, pool=pool, by=by)
     rue.save(output, model)
     if as_json:
         _print_json({"file": output, **describe(model)})
     else:
-        Console().print(f"{output}: {model!r}", highlight=False, soft_wrap=True)
+        _console().print(f"{output}: {model!r}", soft_wrap=True)
 
 
 @app.command(rich_help_panel=MODELS)
@@ -96,7 +99,7 @@ def info(model: Model, as_json: Json = False) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for key, value in facts.items():
         table.add_row(key.replace("_", " "), _in_words(key, value))
-    Console().print(table)
+    _console().print(table)
 
 
 @app.command(rich_help_panel=POLICIES)
@@ -157,13 +160,13 @@ def evaluate(model: Model, policy: PolicyFile, as_json: Json = False) -> None:
     table = _table("sample", "cost", "optimal", "regret")
     for k in _listed(range(umdp.samples), verdict.regret.tolist()):
         table.add_row(names[k], _number(verdict.value[k]), _number(verdict.optimal[k]), _number(verdict.regret[k]))
-    console = Console()
+    console = _console()
     console.print(table)
     _say_rest(console, umdp.samples)
     console.print(
         f"max regret {_number(verdict.max_regret)} in sample {names[verdict.worst_sample]}, mean "
         f"{_number(verdict.mean_regret)}; every figure is exact to {verdict.error:.1e}",
-        highlight=False, soft_wrap=True,
+        soft_wrap=True,
     )  # fmt: skip
 
 
@@ -178,6 +181,10 @@ def compare(
 ) -> None:
     """Solve a model with several methods and put their policies side by side."""
     solvers = [specs.parse_method(name) for name in methods.split(",") if name.strip()]
+    if not solvers:
+        raise BadInput(
+            f"no method is named in {methods!r}; expected names with commas between them, such as reg,average"
+        )
     umdp = specs.read_model(model)
     limits = Limits(math.inf if seconds is None else seconds)
     _warm_up(solvers)
@@ -221,11 +228,11 @@ def simulate(
     if as_json:
         _print_json({"model": model, "policy": policy, **facts})
         return
-    Console().print(
+    _console().print(
         f"sample {facts['sample']}: mean cost {_number(episodes_run.mean)} over {episodes} episodes, "
-        f"{episodes_run.level:.0%} interval \\[{_number(low)}, {_number(high)}]; exact {_number(exact)}; "
+        f"{episodes_run.level:.0%} interval [{_number(low)}, {_number(high)}]; exact {_number(exact)}; "
         f"mean steps {_number(float(episodes_run.steps.mean()))}; {facts['cut_off']} cut off",
-        highlight=False, soft_wrap=True,
+        soft_wrap=True,
     )  # fmt: skip
 
 
@@ -242,7 +249,7 @@ def convert(
 
 def _warm_up(solvers: Sequence[Solver]) -> None:
     """Compile what the solvers need, which happens once after installation, before any clock is started."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, highlight=False)
     tiny = rue.domains.Disaster(width=3, height=3, seed=1).sample(2, seed=1)
     notice = threading.Timer(2.0, lambda: console.print("compiling, once after installation …", style="dim"))
     notice.daemon = True
@@ -258,7 +265,7 @@ class _ProgressBar:
     """Shows a bar on standard error once two seconds have passed, with the stage and the current interval."""
 
     def __init__(self, silent: bool, seconds: float) -> None:
-        self._console = Console(stderr=True)
+        self._console = Console(stderr=True, highlight=False)
         self._silent = silent or not self._console.is_terminal
         self._total = seconds if math.isfinite(seconds) else None
         self._bar: Bar | None = None
@@ -277,7 +284,7 @@ class _ProgressBar:
                 columns = (
                     TextColumn("{task.description}"),
                     BarColumn(),
-                    TimeElapsedColumn(),
+                    TextColumn("{task.completed:.0f} s"),
                     TextColumn("{task.fields[bounds]}"),
                 )
                 self._bar = Bar(*columns, console=self._console, transient=True)
@@ -290,6 +297,12 @@ class _ProgressBar:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def _console() -> Console:
+    """Standard output: names are printed as they are, and nothing is cut where nobody reads along."""
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
+    return Console(markup=False, highlight=False, width=width)
 
 
 def _solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
@@ -312,7 +325,7 @@ def _bounds(interval: Interval) -> dict[str, float]:
 
 
 def _print_solution(model: UMDP, solution: Solution, output: str | None) -> None:
-    console = Console()
+    console = _console()
     worst = max(range(model.samples), key=lambda k: solution.regret[k])
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_row("solver", str(solution.solver))
@@ -321,18 +334,18 @@ def _print_solution(model: UMDP, solution: Solution, output: str | None) -> None
     table.add_row("max regret", f"{_number(solution.max_regret.upper)} in sample {model.sample_name(worst)}")
     table.add_row("mean regret", _number(solution.mean_regret))
     table.add_row("seconds", f"{solution.seconds:.3g}")
-    console.print(table, highlight=False)
+    console.print(table)
     regrets = _table("sample", "regret")
     for k in _listed(range(model.samples), solution.regret):
         regrets.add_row(model.sample_name(k), _number(solution.regret[k]))
     console.print(regrets)
     _say_rest(console, model.samples)
     if output is not None:
-        console.print(f"written to {output}", highlight=False, soft_wrap=True)
+        console.print(f"written to {output}", soft_wrap=True)
 
 
 def _print_comparison(text: str, model: UMDP, solutions: Sequence[Solution]) -> None:
-    console = Console()
+    console = _console()
     graph = model.graph
     console.print(
         f"{text}: {graph.states} states, {graph.choices} choices, {model.samples} samples",
@@ -346,7 +359,7 @@ def _print_comparison(text: str, model: UMDP, solutions: Sequence[Solution]) -> 
         regret = _number(solution.max_regret.upper)
         table.add_row(
             specs.short_name(solution.solver) + status,
-            f"[bold]{regret}[/bold]" if solution.max_regret.upper == best else regret,
+            Text(regret, style="bold" if solution.max_regret.upper == best else ""),
             _number(solution.mean_regret),
             _proved(solution),
             f"{solution.seconds:.3f}",
@@ -355,7 +368,7 @@ def _print_comparison(text: str, model: UMDP, solutions: Sequence[Solution]) -> 
     console.print(
         "Regrets are the judge's: exact, in the worst sample and on average. The proved bound is on what the method "
         "itself minimises; for reg it bounds the regret.",
-        style="dim", highlight=False,
+        style="dim",
     )  # fmt: skip
 
 
@@ -369,7 +382,8 @@ def _proved(solution: Solution) -> str:
 def _table(*columns: str) -> Table:
     table = Table(header_style="bold", box=None, padding=(0, 2, 0, 0))
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 or column == "proved bound" else "right", no_wrap=True)
+        left = i == 0 or column == "proved bound"
+        table.add_column(column, justify="left" if left else "right", no_wrap=i > 0, overflow="fold")
     return table
 
 
@@ -407,7 +421,7 @@ def _in_words(key: str, value: Any) -> str:
 
 def _print_json(facts: Mapping[str, Any]) -> None:
     """One JSON object; infinities, which JSON does not have, as the string "inf"."""
-    print(json.dumps(_plain(facts), ensure_ascii=False))
+    print(json.dumps(_plain(facts)))
 
 
 def _plain(value: Any) -> Any:
@@ -422,6 +436,9 @@ def _plain(value: Any) -> Any:
 
 def main() -> NoReturn:
     """Run the command line; anything that is wrong with the input is one line on standard error and status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a plain terminal shows strange names as it can
     try:
         status = app(standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)
@@ -434,7 +451,8 @@ def main() -> NoReturn:
         if not hasattr(error, "format_message"):
             raise
         message = error.format_message()
-    print(f"rue: {' '.join(message.split())}", file=sys.stderr)
+    if message:
+        print(f"rue: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(2)
 
 

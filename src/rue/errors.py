@@ -10,7 +10,10 @@ from collections.abc import Iterable
 
 
 class RueError(Exception):
-    """Anything rue raises on purpose."""
+    """Anything rue raises on purpose; the message is one line, whatever names it quotes."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
 
 
 class BadInput(RueError, ValueError):

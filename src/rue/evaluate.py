@@ -20,10 +20,9 @@ import numpy as np
 from rue._flat import Array
 from rue._kernels import chain
 from rue._linear import solve_chain
-from rue.errors import BadInput
 from rue.model import UMDP, check_same_graph
 from rue.optimal import optimal_values
-from rue.policy import Policy
+from rue.policy import Policy, check_policy
 
 TOLERANCE = 1e-14
 SWEEPS = 400
@@ -67,9 +66,7 @@ class Evaluation:
 
 def evaluate(model: UMDP, policy: Policy) -> Evaluation:
     """Expected cost and regret of a policy in every sample of a model."""
-    if not isinstance(policy, Policy):
-        raise BadInput(f"the policy is a {type(policy).__name__}; expected a rue.Policy, such as solution.policy")
-    check_same_graph(model, policy.graph, "policy")
+    check_same_graph(model, check_policy(policy).graph)
     value, value_error = _policy_values(model, policy)
     best = optimal_values(model)
     lower, upper = best.lower[model.graph.initial], best.upper[model.graph.initial]
@@ -84,7 +81,7 @@ def evaluate(model: UMDP, policy: Policy) -> Evaluation:
 
 def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]
     """In which samples a policy reaches a goal with probability one: on the graph, exactly."""
-    check_same_graph(model, policy.graph, "policy")
+    check_same_graph(model, check_policy(policy).graph)
     rows = _Chain.build(model, policy)
     parts = [rows.load(first) for first in range(0, model.samples, BLOCK)]
     return np.concatenate([part.proper for part in parts])
@@ -139,7 +136,7 @@ class _Chain:
             graph.trans_ptr, goal_node, model.ever_live,
         )  # fmt: skip
         always = model.always_live[transition].astype(float)[:, None]
-        surely = bool(chain.proper(row_ptr, target, always, np.arange(order.size))[1][0])
+        surely = bool(chain.proper(row_ptr, target, always, np.arange(order.size, dtype=np.int32))[1][0])
         return cls(model, policy, order, place[policy.start_node], row_ptr, target, transition, share, surely)
 
     def load(self, first: int) -> "_Numbers":

@@ -19,12 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue import _flat
+from rue._check import index_array
 from rue._flat import Array, Flat
 from rue._kernels import reach
 from rue.errors import BadInput
 
 # Rows are accepted when they sum to one within this, and then divided by their sum.
 ROW_TOLERANCE = 1e-8
+LARGEST_INDEX = np.iinfo(np.int32).max
 
 T = TypeVar("T")
 
@@ -188,15 +190,9 @@ class UMDP:
 
     def subset(self, samples: ArrayLike) -> "UMDP":
         """The model with these samples only, in this order."""
-        index = np.atleast_1d(np.asarray(samples))
-        if index.dtype == bool:
-            index = np.flatnonzero(index)
+        index = index_array("sample", samples, self.samples)
         if index.size == 0:
             raise BadInput("the subset has no samples; expected at least one")
-        index = index.astype(np.int64)
-        outside = index[(index < 0) | (index >= self.samples)]
-        if outside.size:
-            raise BadInput(f"sample {outside[0]} is out of range; expected 0 to {self.samples - 1}")
         labels = None if self.sample_label is None else tuple(self.sample_label[k] for k in index)
         return UMDP(self.graph, _freeze(self.prob[:, index]), _freeze(self.cost[:, index]), labels)
 
@@ -241,12 +237,12 @@ class UMDP:
         )
 
 
-def check_same_graph(model: UMDP, graph: Graph, what: str) -> None:
-    """Refuse a policy, or whatever `what` names, that was made for another graph."""
+def check_same_graph(model: UMDP, graph: Graph) -> None:
+    """Refuse a policy that was made for another graph."""
     if graph is model.graph or graph.fingerprint == model.graph.fingerprint:
         return
     raise BadInput(
-        f"the {what} is for another graph ({graph.states} states, {graph.choices} choices, fingerprint "
+        f"the policy is for another graph ({graph.states} states, {graph.choices} choices, fingerprint "
         f"{graph.fingerprint}); expected {model.graph.states} states, {model.graph.choices} choices, "
         f"fingerprint {model.graph.fingerprint}"
     )
@@ -262,6 +258,8 @@ def _frozen(name: str, values: ArrayLike, dtype: type) -> Array:
     given = np.asarray(values)
     if np.issubdtype(dtype, np.integer) and given.size and not np.issubdtype(given.dtype, np.integer):
         raise BadInput(f"{name} holds {given.dtype} values; expected integers")
+    if dtype is np.int32 and given.size and (given.max() > LARGEST_INDEX or given.min() < -LARGEST_INDEX):
+        raise BadInput(f"{name} holds {max(given.max(), -given.min())}; expected numbers below {LARGEST_INDEX}")
     try:
         array: Array = np.ascontiguousarray(given, dtype=dtype)
     except (TypeError, ValueError):

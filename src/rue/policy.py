@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rue._check import number_array
 from rue._flat import Array
 from rue._linear import ranges
 from rue.errors import BadInput
@@ -37,13 +38,18 @@ class Policy:
     start_weight: Array  # [D]
 
     def __post_init__(self) -> None:
-        for name, dtype in _FIELDS.items():
-            array: Array = np.ascontiguousarray(getattr(self, name), dtype=dtype)
-            if array.flags.writeable:
-                array = array.copy()
-                array.flags.writeable = False
-            object.__setattr__(self, name, array)
-        _check(self)
+        try:
+            for name, dtype in _FIELDS.items():
+                array: Array = np.ascontiguousarray(getattr(self, name), dtype=dtype)
+                if array.flags.writeable:
+                    array = array.copy()
+                    array.flags.writeable = False
+                object.__setattr__(self, name, array)
+            problem = _what_is_wrong(self)
+        except (IndexError, OverflowError, TypeError, ValueError) as error:
+            problem = f"the arrays of the policy do not fit together ({error})"
+        if problem:
+            raise BadInput(f"{problem}; expected a controller on {self.graph.states} states")
 
     @classmethod
     def stationary(cls, model: UMDP | Graph, actions: ArrayLike) -> "Policy":
@@ -53,7 +59,10 @@ class Policy:
         stands at goals is ignored.
         """
         graph = model.graph if isinstance(model, UMDP) else model
-        table = np.asarray(actions)
+        try:
+            table = np.asarray(actions)
+        except ValueError:
+            table = number_array("actions", actions)
         if table.ndim == 1 and table.shape == (graph.states,):
             return cls.from_choices(graph, _choices_of_actions(graph, table))
         if table.ndim == 2 and table.shape[0] == graph.states:
@@ -181,7 +190,7 @@ def _choices_of_actions(graph: Graph, actions: Array) -> Array:
 
 def _weights_of_table(graph: Graph, table: Array) -> Array:
     """The probability of each choice from `probabilities[S, A]`."""
-    weights = np.asarray(table, dtype=float)
+    weights = number_array("actions", table)
     if graph.choices and graph.action.max() >= weights.shape[1]:
         weights = np.pad(weights, ((0, 0), (0, int(graph.action.max()) + 1 - weights.shape[1])))
     weight = weights[graph.choice_state, graph.action]
@@ -205,37 +214,50 @@ def _weights_of_table(graph: Graph, table: Array) -> Array:
     return np.asarray(weight / total[graph.choice_state])
 
 
-def _check(policy: Policy) -> None:
-    """The arrays must make a controller. What is off here is a bug of ours or a damaged file."""
+def _what_is_wrong(policy: Policy) -> str | None:
+    """What keeps the arrays from being a controller, if anything; indices that lead nowhere raise."""
     graph, nodes = policy.graph, policy.nodes
+    for name in _FIELDS:
+        if getattr(policy, name).ndim != 1:
+            return f"{name} of the policy has shape {getattr(policy, name).shape}"
     length = np.diff(graph.trans_ptr)
-    at_goal = graph.goal[policy.node_state]
-    sums = np.add.reduceat(np.append(policy.weight, 0.0), policy.entry_ptr[:-1]) if nodes else np.empty(0)
+    for name, size in (
+        ("node_state", graph.states),
+        ("choice", graph.choices),
+        ("next_node", nodes),
+        ("start_node", nodes),
+    ):
+        if not _within(getattr(policy, name), size):
+            return f"{name} of the policy is out of range"
     owner = np.repeat(np.arange(nodes), np.diff(policy.entry_ptr))
+    sums = np.bincount(owner, weights=policy.weight, minlength=nodes)
+    at_goal = graph.goal[policy.node_state]
     problems = {
-        "entry_ptr": policy.entry_ptr.size != nodes + 1 or policy.entry_ptr[-1] != policy.choice.size,
-        "next_ptr": not np.array_equal(np.diff(policy.next_ptr), length[policy.choice]),
+        "entry_ptr": policy.entry_ptr[0] != 0 or policy.entry_ptr[-1] != policy.choice.size,
+        "next_ptr": policy.next_ptr[0] != 0 or not np.array_equal(np.diff(policy.next_ptr), length[policy.choice]),
         "choice": not np.array_equal(graph.choice_state[policy.choice], policy.node_state[owner]),
         "weight": not (policy.weight > 0).all() or not (np.abs(sums[~at_goal] - 1) <= 1e-8).all(),
-        "next_node": policy.next_node.size != policy.next_ptr[-1] or not _within(policy.next_node, nodes),
-        "start_node": not policy.start_node.size or not _within(policy.start_node, nodes),
+        "next_node": policy.next_node.size != policy.next_ptr[-1],
+        "start_node": not policy.start_node.size or policy.start_node.size != policy.start_weight.size,
         "start_weight": not (policy.start_weight >= 0).all() or abs(policy.start_weight.sum() - 1) > 1e-8,
     }
     for name, wrong in problems.items():
         if wrong:
-            raise BadInput(
-                f"{name} of the policy does not fit its other arrays; expected a controller on {graph.states} states"
-            )
+            return f"{name} of the policy does not fit its other arrays"
     if (policy.node_state[policy.start_node] != graph.initial).any():
-        raise BadInput(
-            f"the policy starts in another state; expected the initial state {graph.state_name(graph.initial)}"
-        )
+        return f"the policy starts in another state; expected the initial state {graph.state_name(graph.initial)}"
     target = graph.successor[ranges(graph.trans_ptr[policy.choice], length[policy.choice])]
     if not np.array_equal(policy.node_state[policy.next_node], target):
-        raise BadInput(
-            "next_node of the policy names nodes of other states; expected a node of each transition's successor"
-        )
+        return "next_node of the policy names nodes of other states; expected a node of each transition's successor"
+    return None
 
 
 def _within(index: Array, size: int) -> bool:
     return bool(((index >= 0) & (index < size)).all())
+
+
+def check_policy(policy: object) -> Policy:
+    """The policy, if it is one."""
+    if not isinstance(policy, Policy):
+        raise BadInput(f"the policy is a {type(policy).__name__}; expected a rue.Policy, such as solution.policy")
+    return policy

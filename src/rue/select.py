@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rue._check import one_of
+from rue._check import seed as check_seed
 from rue._flat import Array
-from rue.errors import BadInput, unknown_name
+from rue.errors import BadInput
 from rue.evaluate import evaluate
 from rue.model import UMDP
 from rue.solvers import Regret, solve
@@ -19,11 +21,10 @@ from rue.solvers import Regret, solve
 
 def select(model: UMDP, count: int, *, by: str = "coverage", seed: int = 0) -> UMDP:
     """The model with `count` of its samples, chosen in one of three ways; `seed` is for "random"."""
-    if by not in _WAYS:
-        raise unknown_name("way to select samples", by, _WAYS)
-    if not 1 <= count <= model.samples:
+    way = WAYS[one_of("way to select samples", by, WAYS)]
+    if not isinstance(count, int) or not 1 <= count <= model.samples:
         raise BadInput(f"{count} samples are asked for; expected 1 to {model.samples}")
-    return model.subset(_WAYS[by](model, count, seed))
+    return model.subset(way(model, count, check_seed(seed)))
 
 
 def _by_coverage(model: UMDP, count: int, seed: int) -> Array:
@@ -59,7 +60,7 @@ def _distance(points: Array, centre: int) -> Array:
     return np.asarray(((points - points[centre]) ** 2).sum(axis=1))
 
 
-_WAYS: dict[str, Callable[[UMDP, int, int], Array]] = {
+WAYS: dict[str, Callable[[UMDP, int, int], Array]] = {
     "coverage": _by_coverage,
     "random": _by_random,
     "regret": _by_regret,

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rue._check import index_array, whole_number
+from rue._check import seed as check_seed
 from rue._flat import Array
 from rue._kernels.walk import walk
-from rue.errors import BadInput
 from rue.model import UMDP, check_same_graph
-from rue.policy import Policy
+from rue.policy import Policy, check_policy
 
 LEVEL = 0.95
 
@@ -56,15 +57,12 @@ def simulate(
     model: UMDP, policy: Policy, *, sample: int, episodes: int = 1000, seed: int, max_steps: int = 1_000_000
 ) -> Simulation:
     """Run `episodes` of a policy in one sample. Episodes longer than `max_steps` are cut off and say so."""
-    check_same_graph(model, policy.graph, "policy")
-    if not 0 <= sample < model.samples:
-        raise BadInput(f"sample {sample} is out of range; expected 0 to {model.samples - 1}")
-    for name, number in (("episodes", episodes), ("max_steps", max_steps)):
-        if number < 1:
-            raise BadInput(f"{name} is {number}; expected 1 or more")
+    check_same_graph(model, check_policy(policy).graph)
+    sample = int(index_array("sample", sample, model.samples)[0])
+    episodes, max_steps = whole_number("episodes", episodes, 1), whole_number("max_steps", max_steps, 1)
     cost, steps, reached = np.empty(episodes), np.empty(episodes, np.int64), np.empty(episodes, bool)
     walk(
-        np.random.default_rng(seed), policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node,
+        np.random.default_rng(check_seed(seed)), policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node,
         policy.start_node, policy.start_weight, model.graph.trans_ptr,
         np.ascontiguousarray(model.prob[:, sample]), np.ascontiguousarray(model.cost[:, sample]),
         model.graph.goal[policy.node_state], max_steps, cost, steps, reached,

@@ -10,12 +10,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from rue._check import one_of
 from rue.domains import DOMAINS, Domain
 from rue.errors import BadInput, unknown_name
 from rue.io import load
 from rue.model import UMDP
 from rue.policy import Policy
-from rue.select import select
+from rue.select import WAYS, select
 from rue.solution import Solution, Solver
 
 # The methods of `rue compare`, unless others are asked for.
@@ -31,6 +32,8 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
             raise BadInput(f"the setting {pair!r} has no value; expected NAME=VALUE")
+        if key.strip() in settings:
+            raise BadInput(f"the setting {key.strip()} is given twice; expected it once")
         settings[key.strip()] = _value(text.strip())
     return settings
 
@@ -79,6 +82,7 @@ def sample_domain(
 ) -> UMDP:
     """Samples of a domain, drawn with its seed; with a `pool`, so many are chosen out of the pool."""
     domain = make_domain(name, settings)
+    one_of("way to select samples", by, WAYS)
     if pool is None:
         return domain.sample(samples, seed=domain.seed)
     return select(domain.sample(pool, seed=domain.seed), samples, by=by, seed=domain.seed)

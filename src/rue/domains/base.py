@@ -6,7 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from rue.errors import BadInput
+from rue._check import seed as check_seed
+from rue._check import whole_number
 from rue.model import UMDP, Graph
 
 
@@ -31,25 +32,5 @@ class Domain(ABC):
     def random(self, count: int, seed: int) -> np.random.Generator:
         """The source of the samples: it depends on the problem's own seed too."""
         check_seed(seed)
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise BadInput(f"the number of samples is {count!r}; expected a whole number, 1 or more")
+        whole_number("the number of samples", count, 1)
         return np.random.default_rng([self.seed, seed])
-
-
-def check_seed(seed: object) -> None:
-    """Refuse what is no seed."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise BadInput(f"the seed is {seed!r}; expected a whole number, 0 or more")
-
-
-def check_range(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a parameter out of its range."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise BadInput(f"{name} is {value!r}; expected {low} to {high}")
-
-
-def check_count(name: str, value: int, low: int, high: int) -> None:
-    """Refuse a parameter that is no whole number in its range."""
-    if not isinstance(value, int):
-        raise BadInput(f"{name} is {value!r}; expected a whole number from {low} to {high}")
-    check_range(name, value, low, high)

@@ -15,9 +15,10 @@ from functools import cached_property
 
 import numpy as np
 
+from rue._check import real_number, whole_number
 from rue._flat import Array
 from rue._kernels.grid import fill
-from rue.domains.base import Domain, check_count, check_range
+from rue.domains.base import Domain
 from rue.model import UMDP, Graph
 
 MOVES = {
@@ -46,9 +47,9 @@ class Disaster(Domain):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count("width", self.width, 2, 2000)
-        check_count("height", self.height, 2, 2000)
-        check_range("region_chance", self.region_chance, 0, 1)
+        whole_number("width", self.width, 2, 2000)
+        whole_number("height", self.height, 2, 2000)
+        real_number("region_chance", self.region_chance, "0 to 1", 0, 1)
 
     @cached_property
     def regions(self) -> tuple[Array, Array]:

@@ -15,8 +15,9 @@ from functools import cached_property
 
 import numpy as np
 
+from rue._check import flag, real_number, whole_number
 from rue._flat import Array
-from rue.domains.base import Domain, check_count, check_range
+from rue.domains.base import Domain
 from rue.model import UMDP, Graph
 
 LEVELS = 20
@@ -35,8 +36,9 @@ class Medical(Domain):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count("initial_health", self.initial_health, 0, LEVELS - 1)
-        check_range("noise", self.noise, 0, 10)
+        whole_number("initial_health", self.initial_health, 0, LEVELS - 1)
+        real_number("noise", self.noise, "0 to 10", 0, 10)
+        flag("distinct", self.distinct)
 
     @cached_property
     def nominal(self) -> Array:  # [health, treatment, change]

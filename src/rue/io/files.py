@@ -47,7 +47,7 @@ def save(path: str | Path, thing: Storable) -> None:
     """Write a model, a policy or a solution; a policy also as `.json` or `.csv`."""
     target = Path(path)
     export = _EXPORTS.get(target.suffix)
-    if export is not None:
+    if export is not None and isinstance(thing, UMDP | Policy | Solution):
         if isinstance(thing, UMDP):
             raise BadInput(f"{target}: a model cannot be written as {target.suffix}; expected a name ending in .rue")
         text = export(thing.policy if isinstance(thing, Solution) else thing)
@@ -64,8 +64,10 @@ def save(path: str | Path, thing: Storable) -> None:
 def load(path: str | Path) -> Any:
     """Read what `save` wrote: a UMDP, a Policy or a Solution."""
     source = Path(path)
-    if not source.exists():
-        raise BadInput(f"{source}: there is no such file")
+    try:
+        source.stat()
+    except OSError as error:
+        raise BadInput(f"{source}: there is no such file ({error.strerror})") from None
     try:
         with source.open("rb") as stream, zipfile.ZipFile(stream) as archive:
             header = _read_header(source, archive)
@@ -74,7 +76,7 @@ def load(path: str | Path) -> Any:
             arrays = {info.filename.removesuffix(".npy"): _map_array(memory, info) for info in members}
     except RueError:
         raise
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, KeyError, NotImplementedError, struct.error) as error:
+    except Exception as error:  # whatever a reader trips over, it is the file that is wrong
         raise BadFile(
             f"{source}: {_why_unreadable(source)} ({_one_line(error)}); expected a file written by rue.save"
         ) from None
@@ -82,7 +84,7 @@ def load(path: str | Path) -> Any:
         return _KINDS[header["kind"]][2](header, arrays)
     except BadInput as error:
         raise BadFile(f"{source}: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except Exception as error:
         raise BadFile(f"{source}: the file is damaged ({_one_line(error)}); expected a {header['kind']}") from None
 
 
@@ -109,9 +111,15 @@ def _write_atomically(target: Path, write: Callable[[IO[bytes]], object]) -> Non
 
 def _write_zip(stream: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     full = {"format": FORMAT, "version": VERSION, "kind": kind, **header}
+    try:
+        text = json.dumps(full, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise BadInput(
+            f"the {kind} cannot be saved: {error}; expected a layout of plain numbers, words and lists"
+        ) from None
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         # A fixed date makes equal things equal files.
-        archive.writestr(zipfile.ZipInfo("header.json"), json.dumps(full, ensure_ascii=False))
+        archive.writestr(zipfile.ZipInfo("header.json"), text)
         for name, array in arrays.items():
             member = zipfile.ZipInfo(f"{name}.npy")
             member.extra = _padding(stream.tell() + LOCAL_HEADER + len(member.filename) + ZIP64_EXTRA)
@@ -133,7 +141,7 @@ def _read_header(source: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         raise BadFile(f"{source}: it is a file of another program; expected a file written by rue.save")
     if header.get("version") != VERSION:
         raise BadFile(f"{source}: it has version {header.get('version')} of the format; expected version {VERSION}")
-    if header.get("kind") not in _KINDS:
+    if str(header.get("kind")) not in _KINDS:
         raise BadFile(f"{source}: it holds a {header.get('kind')!r}; expected one of {', '.join(_KINDS)}")
     return header
 

@@ -19,6 +19,8 @@ def solve(model: UMDP, solver: Solver, *, limits: Limits | None = None, progress
         raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
     if not isinstance(solver, Solver):
         raise BadInput(f"the solver is {solver!r}; expected a solver object such as rue.Regret()")
+    if limits is not None and not isinstance(limits, Limits):
+        raise BadInput(f"limits is {limits!r}; expected rue.Limits(seconds=..., iterations=...)")
     run = Run(limits or Limits(), progress)
     with run.catching_interrupts():
         outcome = solver.run(model, run)

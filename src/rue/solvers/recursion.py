@@ -43,10 +43,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from rue._check import flag, one_of, real_number, whole_number
 from rue._flat import Array
 from rue._kernels import game
 from rue._linear import ranges, solve_chain
-from rue.errors import BadInput, unknown_name
+from rue.errors import BadInput, SolverFailed
 from rue.model import UMDP
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
@@ -60,7 +61,7 @@ OPTIONS = ("deterministic", "stochastic", "history")
 SWEEPS = 30
 # After so many rounds of sweeps the adversary's chain is evaluated by factorisation.
 PATIENCE = 60
-MOST_STEPS = 1e10
+MOST_STEPS = 1e13
 # A choice counts as optimal in a sample, for pruning, if its gap is below this fraction of the largest value.
 OPTIMAL_TIE = 1e-9
 
@@ -75,16 +76,13 @@ class Recursion(Solver):
     kappa: float = field(default=1e-9, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.options not in OPTIONS:
-            raise unknown_name("options", str(self.options), OPTIONS)
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
-            raise BadInput(f"steps is {self.steps!r}; expected a whole number, 1 or more")
-        if self.steps > 1:
+        one_of("options", self.options, OPTIONS)
+        if whole_number("steps", self.steps, 1) > 1:
             raise BadInput(f"steps is {self.steps}; this version solves steps=1 only")
-        if not isinstance(self.prune, bool):
-            raise BadInput(f"prune is {self.prune!r}; expected True or False")
-        if not 0 <= self.kappa < 1:
-            raise BadInput(f"kappa is {self.kappa!r}; expected a number from 0 to 1, a fraction of the largest cost")
+        flag("prune", self.prune)
+        wanted = "a number from 0 to 1, a fraction of the largest cost"
+        if real_number("kappa", self.kappa, wanted, 0, 1) == 1:
+            raise BadInput(f"kappa is {self.kappa}; expected {wanted}")
 
     def gap(self, model: UMDP, values: OptimalValues | None) -> Array:  # [C, K]
         """g_k of every choice; `values` are there if `needs_values` says so."""
@@ -109,13 +107,14 @@ class Recursion(Solver):
             board = _Board.build(model, gap, gap_error, kept, randomised=True)
         if board is None:
             return _infeasible(model)
-        board.start_above(self.kappa * board.scale)
+        kappa = self.kappa * board.scale
+        board.start_above(kappa)
         if randomised:
             board.belief = np.full((board.order.size, model.samples), 1.0 / model.samples)
-        status = _solve_pure(board, self.kappa, run, self.name) if pure else None
+        status = _solve_pure(board, kappa, run, self.name) if pure else None
         if randomised and status is None:
-            status = _solve_mixed(board, self.kappa, run, self.name)
-        objective = board.prove(model, weaker=lambda: self._weaker_bound(model, run))
+            status = _solve_mixed(board, kappa, run, self.name)
+        objective = board.prove(weaker=lambda: self._weaker_bound(model, run))
         run.report(f"{self.name}: proved", objective)
         return Outcome(board.policy(model), objective, status or Status.SOLVED)
 
@@ -194,6 +193,7 @@ def optimal_somewhere(model: UMDP, values: OptimalValues) -> Array:  # [C]
 class _Board:
     """The game on the states from which the agent can force a goal, with the policy and values found so far."""
 
+    initial: int
     order: Array  # [n] states, nearest to a goal first
     kept_ptr: Array  # [n+1]
     kept: Array  # choices
@@ -221,6 +221,7 @@ class _Board:
             return None
         kept_ptr, kept_choice = _choices_in_order(model, order, allowed)
         board = cls(
+            initial=graph.initial,
             order=order,
             kept_ptr=kept_ptr,
             kept=kept_choice,
@@ -245,21 +246,29 @@ class _Board:
 
         With w ≥ 1 − δ + T w for every sample, c·w/(1 − δ) is above the sum of gaps that are all at most c.
         """
-        steps = np.zeros(self.value.size)
-        short = self.count_steps(steps)
+        worst_gap = float(self.gap[self.kept[self.mix > 0]].max(initial=0.0))
         self.value[self.order] = 0.0
-        if not short < 1:
-            self.factorise(0.0, 1.0, steps)
-            short = 0.5
-        worst_gap = float(self.gap[self.kept[self.mix > 0]].max(initial=0.0)) + kappa
-        self.value[self.order] = worst_gap / (1 - short) * steps[self.order]
+        self.lift(worst_gap + kappa)
         self.settle(kappa, 1e-6 * self.scale)
 
+    def lift(self, amount: float) -> None:
+        """Raise the values by what `amount` more per step can come to under the policy."""
+        steps = np.zeros(self.value.size)
+        short = self.count_steps(steps)
+        self.value[self.order] += amount / (1 - min(short, 0.5)) * steps[self.order]
+
     def count_steps(self, steps: Array) -> float:
-        """Bounds on the policy's number of steps against any adversary; what the last sweep still changed."""
+        """Bounds on the policy's number of steps against any adversary, up to what is returned; infinite if unknown."""
         game.pack(*self.policy_rows, self.gap, *self.packed)
         self.packed[3][:] = 0.0  # nothing paid but one unit for each step
-        return float(game.settle(self.order, *self.packed, 1.0, steps, 100 * SWEEPS, 0.1, MOST_STEPS))
+        short = game.settle(self.order, *self.packed, 1.0, steps, 100 * SWEEPS, 0.1, MOST_STEPS)
+        if short < 0.5:
+            return float(short)
+        try:
+            self.factorise(0.0, 1.0, steps)
+        except SolverFailed:
+            return np.inf
+        return float(game.settle(self.order, *self.packed, 1.0, steps, 1, 0.0, MOST_STEPS))
 
     @property
     def policy_rows(self) -> tuple[Array, ...]:
@@ -279,10 +288,17 @@ class _Board:
             np.empty((size, samples)),
         )
 
-    def settle(self, kappa: float, tolerance: float) -> None:
-        """Let the adversary improve against the policy."""
+    def settle(self, kappa: float, tolerance: float) -> float:
+        """Let the adversary improve against the policy; the last change of a value."""
         game.pack(*self.policy_rows, self.gap, *self.packed)
-        game.settle(self.order, *self.packed, kappa, self.value, SWEEPS, tolerance, np.inf)
+        return float(game.settle(self.order, *self.packed, kappa, self.value, SWEEPS, tolerance, np.inf))
+
+    def evaluate(self, kappa: float) -> None:
+        """Let the adversary improve against the policy until it cannot."""
+        for _ in range(PATIENCE):
+            if self.settle(kappa, 0.0) <= 1e-14 * float(self.value[self.order].max(initial=0.0)):
+                return
+        self.factorise(1.0, kappa, self.value)
 
     def factorise(self, gap_share: float, kappa: float, value: Array) -> None:
         """The worst case of `gap_share`·g + κ under the policy: policy iteration of the adversary, by factorisation."""
@@ -305,24 +321,23 @@ class _Board:
             if not changed:
                 return
 
-    def prove(self, model: UMDP, weaker: Callable[[], float]) -> Interval:
+    def prove(self, weaker: Callable[[], float]) -> Interval:
         """Bounds on R(initial) without κ; `weaker` is the lower one if there is no proof of a better."""
-        initial = model.graph.initial
-        if model.graph.goal[initial]:
+        if self.initial not in self.order:  # it is a goal
             return Interval(0.0, 0.0)
         steps = np.zeros(self.value.size)
-        upper = self._prove_upper(initial, steps)
-        lower = self._prove_lower(initial, steps)
+        upper = self._prove_upper(steps)
+        lower = self._prove_lower(steps)
         return Interval(min(lower if lower is not None else weaker(), upper), upper)
 
-    def _prove_upper(self, initial: int, steps: Array) -> float:
+    def _prove_upper(self, steps: Array) -> float:
         """An upper bound; `steps` is filled with bounds on the policy's number of steps."""
         if not self.count_steps(steps) < 0.5:
             return np.inf
         need = game.prove_upper(*self.policy_rows, self.gap, self.gap_error, self.value, steps)
-        return float(self.value[initial] + need * steps[initial]) if np.isfinite(need) else np.inf
+        return float(self.value[self.initial] + need * steps[self.initial]) if np.isfinite(need) else np.inf
 
-    def _prove_lower(self, initial: int, steps: Array) -> float | None:
+    def _prove_lower(self, steps: Array) -> float | None:
         """A lower bound; a wide notion of near-tight is tried first, and a narrow one where that can go round."""
         mixed = self.belief.shape[0] > 0
         rows = self.policy_rows
@@ -337,7 +352,7 @@ class _Board:
                 *rows[:3], *rows[4:], self.gap, self.gap_error, self.value, by_state, self.belief, mixed
             )
             if np.isfinite(need):
-                return max(float(self.value[initial] - need * by_state[initial]), 0.0)
+                return max(float(self.value[self.initial] - need * by_state[self.initial]), 0.0)
         return None
 
     def policy(self, model: UMDP) -> Policy:
@@ -353,65 +368,73 @@ class _Board:
 
 def _solve_pure(board: _Board, kappa: float, run: Run, name: str) -> Status | None:
     """Policy iteration over single choices, first with κ and then without; says why it stopped early."""
-    extra = kappa * board.scale
     tolerance = 1e-12 * board.scale
 
-    def improve(kappa_now: float, break_ties: bool = False) -> tuple[int, float]:
-        slack = 1e-3 * extra if break_ties else tolerance
+    def improve(kappa_now: float, slack: float = tolerance, break_ties: bool = False) -> tuple[int, float]:
         changed, delta = game.improve_pure(*board.policy_rows, board.gap, kappa_now, board.value, slack, break_ties)
         return changed, delta
 
-    for extra_now in (extra, 0.0) if extra > 0 else (0.0,):
-        status = _iterate(board, lambda now=extra_now: improve(now), extra_now, run, name)  # type: ignore[misc]
+    if kappa > 0:
+        status = _iterate(board, improve, kappa, run, name)
         if status:
             return status
-        if extra_now > 0:
-            improve(extra_now, break_ties=True)
-            board.settle(extra_now, 0.0)
-    return None
+        improve(kappa, slack=1e-3 * kappa, break_ties=True)
+        board.settle(kappa, 0.0)
+    return _iterate(board, improve, 0.0, run, name)
 
 
 def _solve_mixed(board: _Board, kappa: float, run: Run, name: str) -> Status | None:
-    """Policy iteration over mixtures, one matrix game for each state and round; says why it stopped early."""
-    extra = kappa * board.scale
-    tolerance = 1e-12 * board.scale
+    """Policy iteration over mixtures, one matrix game for each state and round; says why it stopped early.
+
+    κ stays in until the policy is found: without it there may be no best mixture, only ever better ones that take
+    ever longer.
+    """
 
     def improve(kappa_now: float) -> tuple[int, float]:
         changed, delta, pivots = game.improve_mixed(
-            *board.policy_rows, board.gap, kappa_now, board.value, tolerance, board.belief
+            *board.policy_rows, board.gap, kappa_now, board.value, 1e-12 * board.scale, board.belief
         )
         run.count("pivots", pivots)
         return changed, delta
 
-    board.settle(extra, tolerance)
-    for extra_now in (extra, 0.0) if extra > 0 else (0.0,):
-        status = _iterate(board, lambda now=extra_now: improve(now), extra_now, run, name)  # type: ignore[misc]
-        if status:
-            return status
-    return None
+    board.lift(kappa)
+    status = _iterate(board, improve, kappa, run, name)
+    if status is None:
+        board.evaluate(0.0)
+    return status
 
 
 def _iterate(
-    board: _Board, improve: Callable[[], tuple[int, float]], kappa: float, run: Run, name: str
+    board: _Board, improve: Callable[[float], tuple[int, float]], kappa: float, run: Run, name: str
 ) -> Status | None:
     """Rounds of improvement and evaluation until neither changes anything; says why it stopped early."""
+    proving = 0.0
     for round_ in range(20 * PATIENCE):
         status = run.stop()
         if status:
             return status
-        changed, delta = improve()
+        before = board.mix.copy(), board.value.copy()
+        changed, delta = improve(kappa)
         run.iterations += 1
         run.count("rounds")
-        run.report(f"{name}: round {run.iterations}")
+        objective = None
+        if run.hook is not None and run.seconds > 2 and proving < 0.1 * run.seconds:
+            began = run.seconds
+            objective = board.prove(weaker=float)  # float() is 0
+            proving += run.seconds - began
+        run.report(f"{name}: round {run.iterations}", objective)
         if not changed and delta <= 1e-14 * float(board.value[board.order].max(initial=0.0)):
             return None
         if round_ < PATIENCE:
             board.settle(kappa, 0.01 * delta)
-        else:
-            before = board.value.copy()
+            continue
+        try:
             board.factorise(1.0, kappa, board.value)
-            if not changed and np.abs(board.value - before).max() <= 1e-12 * float(np.abs(before).max()):
-                return None
+        except SolverFailed:  # the mixtures have come so near to an improper one that they cannot be told apart
+            board.mix[:], board.value[:] = before
+            return None
+        if not changed and np.abs(board.value - before[1]).max() <= 1e-12 * float(np.abs(before[1]).max()):
+            return None
     return None
 
 

@@ -1,0 +1,625 @@
+"""The command line as people use it: what it prints, what it writes, how it ends."""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rue
+from rue import cli, specs
+
+COMMANDS = ("generate", "info", "solve", "evaluate", "compare", "simulate", "convert")
+GRID = "disaster:width=5,height=4,samples=4,seed=2"
+
+
+@dataclass(frozen=True)
+class Done:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def words(self) -> str:
+        """What was printed, with single spaces, so that the layout of tables does not matter."""
+        return " ".join(self.out.split())
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one JSON object that was printed, read strictly."""
+        assert self.out.endswith("\n")
+        assert len(self.out.splitlines()) == 1
+        facts = json.loads(self.out, parse_constant=refuse_constant)
+        assert isinstance(facts, dict)
+        return facts
+
+
+def refuse_constant(text: str) -> None:
+    raise AssertionError(f"{text} is no JSON")
+
+
+def number(value: float | str) -> float:
+    """A figure; infinities are written as text."""
+    assert isinstance(value, int | float) or value in ("inf", "-inf")
+    return float(value)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Runs a command line in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments: object, status: int = 0) -> Done:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["rue", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert ended.value.code == status, err
+        if status == 0:
+            assert err == ""
+        return Done(status, out, err)
+
+    return command
+
+
+def in_a_process(*arguments: object, script: str | None = None, **variables: str) -> Done:
+    start = ["-m", "rue.cli"] if script is None else ["-c", script]
+    done = subprocess.run(
+        [sys.executable, *start, *map(str, arguments)],
+        capture_output=True, encoding="utf-8", check=False, timeout=300, env={**os.environ, **variables},
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def weather(labels: tuple[str, ...] = ("dry year", "wet year", "dry again")) -> rue.UMDP:
+    """Bridge or ford; the ford is cheap when it is dry and may drown one when it is wet. Two years are the same."""
+    builder = rue.Builder(3)
+    builder.add("bank", "bridge", {"town": 1.0}, cost=5.0)
+    builder.add("bank", "ford", {"town": [1.0, 0.5, 1.0], "river bed": [0.0, 0.5, 0.0]}, cost=[1.0, 2.0, 1.0])
+    builder.add("river bed", "wait", {"river bed": 1.0})
+    model = builder.goal("town").build()
+    return rue.UMDP(model.graph, model.prob, model.cost, labels)
+
+
+BRIDGE, FORD = [0, 0, 2], [1, 0, 2]  # states are numbered as they are named: bank, town, river bed
+
+
+def infeasible() -> rue.UMDP:
+    """Each sample ends in a step or two; an adversary who switches samples sends one to and fro for ever."""
+    builder = rue.Builder(2)
+    builder.add("s", "go", {"t": [1, 0], "goal": [0, 1]}, cost=1.0)
+    builder.add("t", "go", {"goal": [1, 0], "s": [0, 1]}, cost=1.0)
+    return builder.goal("goal").build()
+
+
+def assert_close(left: Any, right: Any) -> None:
+    assert np.asarray(left, float) == pytest.approx(np.asarray(right, float), abs=1e-9)
+
+
+# generate
+
+
+def test_generate_writes_the_samples_of_the_domain(run):
+    settings = ["--set", "width=5", "--set", "height=4", "--samples", 3, "--seed", 7]
+    done = run("generate", "disaster", *settings, "-o", "d.rue")
+    model, expected = rue.load("d.rue"), rue.domains.Disaster(width=5, height=4, seed=7).sample(3, seed=7)
+    assert done.out == f"d.rue: {expected!r}\n"
+    assert model.graph.fingerprint == expected.graph.fingerprint
+    assert np.array_equal(model.prob, expected.prob)
+    assert np.array_equal(model.cost, expected.cost)
+    assert model.graph.state_label[-1] == "(row 3, column 4)"
+
+
+def test_generate_twice_gives_the_same_file_and_another_seed_another(run):
+    for name, seed in (("first", 1), ("second", 1), ("other", 2)):
+        run("generate", "medical", "--samples", 2, "--seed", seed, "--output", f"{name}.rue")
+    first, second, other = (Path(f"{name}.rue").read_bytes() for name in ("first", "second", "other"))
+    assert first == second
+    assert first != other
+
+
+@pytest.mark.parametrize("by", ["coverage", "random", "regret"])
+def test_generate_chooses_out_of_a_pool(run, by):
+    arguments = ["--set", "width=4", "--set", "height=3", "--seed", 3, "--samples", 3, "--pool", 9, "--by", by]
+    facts = run("generate", "disaster", *arguments, "-o", "d.rue", "--json").json
+    assert facts["samples"] == 3
+    assert facts["file"] == "d.rue"
+    pool = rue.domains.Disaster(width=4, height=3, seed=3).sample(9, seed=3)
+    assert np.array_equal(rue.load("d.rue").prob, rue.select(pool, 3, by=by, seed=3).prob)
+
+
+def test_a_domain_with_its_parameters_is_a_model(run):
+    run("generate", "disaster", "--set", "width=5", "--set", "height=4", "--samples", 4, "--seed", 2, "-o", "d.rue")
+    from_file, from_text = run("info", "d.rue", "--json").json, run("info", GRID, "--json").json
+    assert from_file.pop("model") == "d.rue"
+    assert from_text.pop("model") == GRID
+    assert from_file == from_text
+    assert np.array_equal(rue.load("d.rue").prob, specs.read_model(GRID).prob)
+
+
+# info
+
+
+def test_info_tells_sizes_and_names(run):
+    facts = run("info", "medical:samples=6,seed=1", "--json").json
+    model = rue.domains.Medical(seed=1).sample(6, seed=1)
+    graph = model.graph
+    assert facts["states"] == graph.states == 141
+    assert facts["choices"] == graph.choices
+    assert facts["transitions"] == graph.transitions
+    assert facts["samples"] == 6
+    assert facts["memory"] == model.nbytes
+    assert facts["goals"] == 1
+    assert facts["initial"] == "(h=10, d=0)"
+    assert_close(facts["cost_range"], [0.0, 0.05 * 19 + 2])
+    assert facts["fingerprint"] == graph.fingerprint
+    assert facts["same_support"] is True
+    assert facts["samples_with_dead_ends"] == 0
+    assert facts["proper_policy"] is True
+    assert facts["duplicate_samples"] == []
+
+
+def test_info_in_words(run):
+    words = run("info", "medical:samples=6,seed=1").words
+    for phrase in ("states 141", "samples 6", "goals 1", "initial (h=10, d=0)", "samples with dead ends 0"):
+        assert phrase in words
+    assert "duplicate samples none" in words
+
+
+def test_info_reports_duplicates_and_dead_ends(run):
+    rue.save("w.rue", weather())
+    facts = run("info", "w.rue", "--json").json
+    assert facts["duplicate_samples"] == [["dry year", "dry again"]]
+    assert facts["samples_with_dead_ends"] == 3
+    assert facts["same_support"] is False
+    assert facts["proper_policy"] is True
+    words = run("info", "w.rue").words
+    assert "duplicate samples dry year = dry again" in words
+    assert "samples with dead ends 3" in words
+
+
+def test_info_counts_only_the_samples_with_dead_ends(run):
+    """The pit can be left in the first sample."""
+    builder = rue.Builder(2)
+    builder.add("start", "safe", {"end": 1.0}, cost=3.0).add("start", "risky", {"end": 0.5, "pit": 0.5}, cost=1.0)
+    builder.add("pit", "climb", {"end": [1.0, 0.0], "pit": [0.0, 1.0]}, cost=1.0)
+    rue.save("p.rue", builder.goal("end").build())
+    facts = run("info", "p.rue", "--json").json
+    assert facts["samples_with_dead_ends"] == 1
+    assert facts["duplicate_samples"] == []
+    assert facts["initial"] == "start"
+
+
+# solve
+
+
+@pytest.mark.parametrize(
+    ("arguments", "solver", "short"),
+    [
+        ([], rue.Regret(), "reg-d1"),
+        (["--method", "reg-s1"], rue.Regret(1, "stochastic"), "reg-s1"),
+        (["--method", "reg", "--set", "options=stochastic"], rue.Regret(1, "stochastic"), "reg-s1"),
+        (["--method", "reg", "--set", "steps=1", "--set", "prune=false"], rue.Regret(prune=False), "reg-d1"),
+        (["--method", "cemr", "--set", "options=history"], rue.MyopicRegret(1, "history"), "cemr-h1"),
+        (["--method", "robust", "--set", "kappa=1e-6"], rue.WorstCase(kappa=1e-6), "robust"),
+        (["--method", "average"], rue.Average(), "average"),
+        (["--method", "best"], rue.BestSample(), "best"),
+    ],
+    ids=["reg", "reg-s1", "stochastic", "not pruned", "history", "kappa", "average", "best"],
+)
+def test_solve_gives_the_figures_of_the_library(run, arguments, solver, short):
+    facts = run("solve", GRID, *arguments, "-o", "s.rue", "--json").json
+    expected = rue.solve(specs.read_model(GRID), solver)
+    assert facts["model"] == GRID
+    assert facts["file"] == "s.rue"
+    assert facts["method"] == short
+    assert facts["solver"] == solver.name
+    assert facts["parameters"] == {name: getattr(solver, name) for name in vars(solver)}
+    assert facts["status"] == "solved"
+    assert facts["objective"]["measures"] == solver.measures
+    for name in ("objective", "max_regret"):
+        interval = getattr(expected, name)
+        assert_close([facts[name]["lower"], facts[name]["upper"]], [interval.lower, interval.upper])
+    assert list(facts["regret"]) == ["0", "1", "2", "3"]
+    assert_close(list(facts["regret"].values()), expected.regret)
+    assert_close(facts["mean_regret"], sum(expected.regret) / 4)
+    assert facts["max_regret"]["upper"] == max(facts["regret"].values())
+    assert facts["seconds"] >= 0
+    stored = rue.load("s.rue")
+    assert stored.solver == solver
+    assert list(stored.regret) == list(facts["regret"].values())
+    assert stored.seconds == facts["seconds"]
+    assert stored.counters == facts["counters"]
+
+
+def test_solve_in_words(run):
+    rue.save("w.rue", weather())
+    words = run("solve", "w.rue", "-o", "s.rue").words
+    assert "Regret(steps=1, options='deterministic'" in words
+    assert "status solved" in words
+    assert "max regret 4 in sample dry year" in words
+    assert "mean regret 2.6667" in words
+    assert "dry year 4 wet year 0 dry again 4" in words
+    assert "written to s.rue" in words
+    assert list(rue.load("s.rue").regret) == pytest.approx([4.0, 0.0, 4.0])
+
+
+def test_solve_names_samples_in_json(run):
+    rue.save("w.rue", weather())
+    facts = run("solve", "w.rue", "--json").json
+    assert facts["regret"] == {
+        "dry year": pytest.approx(4.0),
+        "wet year": pytest.approx(0.0),
+        "dry again": pytest.approx(4.0),
+    }
+    assert facts["file"] is None
+    assert sorted(path.name for path in Path().iterdir()) == ["w.rue"]
+
+
+def test_solve_writes_a_policy_as_text(run):
+    run("solve", GRID, "-o", "policy.csv")
+    with Path("policy.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert rows[-1]["state"] == "(row 3, column 3)"
+    assert len(rows) == 19
+    assert {row["action"] for row in rows} <= set(rue.domains.disaster.MOVES)
+    run("solve", GRID, "-o", "policy.json")
+    nodes = json.loads(Path("policy.json").read_text(encoding="utf-8"))["nodes"]
+    assert nodes[7]["state"] == "(row 1, column 2)"
+    assert [node["actions"][0]["action"] for node in nodes[:-1]] == [row["action"] for row in rows]
+
+
+@pytest.mark.parametrize("method", specs.METHODS)
+def test_no_time_still_gives_a_policy(run, method):
+    facts = run("solve", GRID, "--method", method, "--seconds", 0, "-o", "s.rue", "--json").json
+    assert facts["status"] == "time_limit"
+    solution = rue.load("s.rue")
+    assert solution.status is rue.Status.TIME_LIMIT
+    model = specs.read_model(GRID)
+    verdict = rue.evaluate(model, solution.policy)
+    assert math.isfinite(verdict.max_regret)
+    assert_close(facts["max_regret"]["upper"], verdict.max_regret)
+    full = rue.solve(model, solution.solver).objective
+    lower, upper = (number(facts["objective"][end]) for end in ("lower", "upper"))
+    assert lower <= full.upper + 1e-9
+    assert upper >= full.lower - 1e-9
+    assert "status time_limit" in run("solve", GRID, "--method", method, "--seconds", 0).words
+
+
+def test_no_rounds_still_give_a_policy(run):
+    facts = run("solve", GRID, "--iterations", 1, "--json").json
+    assert facts["status"] == "iteration_limit"
+    assert number(facts["max_regret"]["upper"]) < math.inf
+    assert facts["counters"]["rounds"] == 1
+
+
+def test_an_infeasible_model_ends_with_status_one(run):
+    model = infeasible()
+    assert rue.solve(model, rue.Regret()).status is rue.Status.INFEASIBLE
+    own = rue.evaluate(model, rue.Policy.stationary(model, [0, 0, 0]))
+    assert own.value == pytest.approx([2.0, 1.0])  # the one policy there is reaches the goal in each sample
+    rue.save("i.rue", model)
+    for method in ("reg", "reg-s1", "cemr", "robust"):
+        done = run("solve", "i.rue", "--method", method, "-o", "s.rue", "--json", status=1)
+        assert done.err == ""
+        assert done.json["status"] == "infeasible"
+        assert done.json["objective"]["upper"] == "inf"
+        assert rue.load("s.rue").status is rue.Status.INFEASIBLE
+        in_words = run("solve", "i.rue", "--method", method, status=1)
+        assert "status infeasible" in in_words.words
+    assert run("solve", "i.rue", "--method", "average", "--json").json["status"] == "solved"
+    assert run("info", "i.rue", "--json").json["samples_with_dead_ends"] == 0
+
+
+# evaluate
+
+
+def test_evaluate_gives_the_figures_of_the_judge(run):
+    run("solve", GRID, "--method", "average", "-o", "s.rue")
+    facts = run("evaluate", GRID, "s.rue", "--json").json
+    verdict = rue.evaluate(specs.read_model(GRID), rue.load("s.rue").policy)
+    assert facts["model"] == GRID
+    assert facts["policy"] == "s.rue"
+    assert facts["value"] == verdict.value.tolist()
+    assert facts["optimal"] == verdict.optimal.tolist()
+    assert facts["regret"] == verdict.regret.tolist()
+    assert facts["max_regret"] == verdict.max_regret == max(facts["regret"])
+    assert facts["mean_regret"] == verdict.mean_regret
+    assert facts["worst_sample"] == verdict.worst_sample
+    assert facts["error"] == verdict.error
+    assert facts["samples"] == ["0", "1", "2", "3"]
+
+
+def test_evaluate_on_other_samples_of_the_domain(run):
+    run("solve", GRID, "-o", "s.rue")
+    rue.save("test.rue", rue.domains.Disaster(width=5, height=4, seed=2).sample(40, seed=99))
+    facts = run("evaluate", "test.rue", "s.rue", "--json").json
+    assert len(facts["regret"]) == 40
+    words = run("evaluate", "test.rue", "s.rue").words
+    assert "the 30 worst of 40 samples; --json lists all" in words
+    assert f"in sample {facts['worst_sample']}, mean" in words
+
+
+def test_evaluate_names_samples_and_says_infinity(run):
+    model = weather()
+    rue.save("w.rue", model)
+    rue.save("ford.rue", rue.Policy.stationary(model, FORD))
+    facts = run("evaluate", "w.rue", "ford.rue", "--json").json
+    assert facts["samples"] == ["dry year", "wet year", "dry again"]
+    assert [number(value) for value in facts["value"]] == pytest.approx([1.0, math.inf, 1.0])
+    assert facts["max_regret"] == facts["mean_regret"] == facts["regret"][1] == "inf"
+    assert facts["worst_sample"] == 1
+    assert facts["optimal"] == pytest.approx([1.0, 5.0, 1.0])
+    words = run("evaluate", "w.rue", "ford.rue").words
+    assert "dry year 1 1 0 wet year ∞ 5 ∞ dry again 1 1 0" in words
+    assert "max regret ∞ in sample wet year" in words
+    rue.save("bridge.rue", rue.Policy.stationary(model, BRIDGE))
+    assert "max regret 4 in sample dry year, mean 2.6667" in run("evaluate", "w.rue", "bridge.rue").words
+
+
+# compare
+
+
+def test_compare_gives_the_figures_of_the_library(run):
+    methods = ("reg", "cemr-s1", "robust", "average", "best")
+    facts = run("compare", GRID, "--methods", ",".join(methods), "--json").json
+    assert facts["model"] == GRID
+    assert [entry["solver"] for entry in facts["methods"]] == ["reg", "cemr", "robust", "average", "best"]
+    for name, entry in zip(methods, facts["methods"], strict=True):
+        expected = rue.solve(specs.read_model(GRID), specs.parse_method(name))
+        assert entry["status"] == "solved"
+        assert_close(entry["max_regret"]["upper"], expected.max_regret.upper)
+        assert_close(list(entry["regret"].values()), expected.regret)
+        assert_close(entry["objective"]["upper"], expected.objective.upper)
+
+
+def test_compare_takes_seven_methods_unless_told_otherwise(run):
+    facts = run("compare", GRID, "--json").json
+    assert [entry["method"] for entry in facts["methods"]] == [
+        "reg-d1", "reg-s1", "cemr-d1", "cemr-s1", "robust", "average", "best",
+    ]  # fmt: skip
+    words = run("compare", GRID).words
+    assert words.startswith(f"{GRID}: 20 states, 152 choices, 4 samples")
+    for entry in facts["methods"]:
+        assert f"{entry['method']} {entry['max_regret']['upper']:.5g} {entry['mean_regret']:.5g} " in words
+
+
+def test_compare_loses_nothing_when_it_is_piped(run, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    done = run("compare", GRID, "--seconds", 0)
+    assert "…" not in done.out
+    for heading in ("method", "max regret", "mean regret", "proved bound", "seconds"):
+        assert heading in done.out
+    assert done.out.count("(time_limit)") == len(specs.METHODS)
+
+
+# simulate
+
+
+def test_simulate_gives_the_figures_of_the_library(run):
+    run("solve", GRID, "-o", "s.rue")
+    arguments = ["simulate", GRID, "s.rue", "--sample", 3, "--episodes", 500, "--seed", 0]
+    facts = run(*arguments, "--json").json
+    model, policy = specs.read_model(GRID), rue.load("s.rue").policy
+    expected = rue.simulate(model, policy, sample=3, episodes=500, seed=0)
+    assert facts["sample"] == "3"
+    assert facts["episodes"] == 500
+    assert facts["mean_cost"] == expected.mean
+    assert facts["interval"] == list(expected.interval)
+    assert facts["level"] == 0.95
+    assert facts["mean_steps"] == expected.steps.mean()
+    assert facts["cut_off"] == 0
+    assert facts["exact_cost"] == rue.evaluate(model, policy).value[3]
+    low, high = facts["interval"]
+    assert low - (high - low) < facts["exact_cost"] < high + (high - low)
+    assert run(*arguments, "--json").json == facts
+    assert run(*arguments[:-1], 1, "--json").json["mean_cost"] != facts["mean_cost"]
+
+
+def test_simulate_in_words(run):
+    model = weather()
+    rue.save("w.rue", model)
+    rue.save("bridge.rue", rue.Policy.stationary(model, BRIDGE))
+    words = run("simulate", "w.rue", "bridge.rue", "--sample", 1, "--seed", 0, "--episodes", 10).words
+    assert "sample wet year: mean cost 5 over 10 episodes, 95% interval [5, 5]; exact 5" in words
+    assert "0 cut off" in words
+
+
+def test_simulate_says_what_was_cut_off(run):
+    model = weather()
+    rue.save("w.rue", model)
+    rue.save("ford.rue", rue.Policy.stationary(model, FORD))
+    arguments = ["simulate", "w.rue", "ford.rue", "--sample", 1, "--seed", 0, "--episodes", 50, "--max-steps", 20]
+    facts = run(*arguments, "--json").json
+    expected = rue.simulate(model, rue.load("ford.rue"), sample=1, episodes=50, seed=0, max_steps=20)
+    assert facts["sample"] == "wet year"
+    assert 0 < facts["cut_off"] == int((~expected.reached).sum()) < 50
+    assert facts["mean_cost"] == facts["exact_cost"] == facts["interval"][1] == "inf"
+    assert f"{facts['cut_off']} cut off" in run(*arguments).words
+
+
+# convert
+
+
+def test_convert_exports_and_copies(run):
+    run("solve", GRID, "-o", "s.rue")
+    assert run("convert", "s.rue", "copy.rue").out == ""
+    assert Path("copy.rue").read_bytes() == Path("s.rue").read_bytes()
+    run("convert", "s.rue", "s.csv")
+    run("convert", "s.rue", "s.json")
+    policy = rue.load("s.rue").policy
+    assert Path("s.csv").read_text(encoding="utf-8") == policy.to_csv()
+    assert json.loads(Path("s.json").read_text(encoding="utf-8")) == json.loads(policy.to_json())
+    with Path("s.csv").open(newline="") as stream:
+        states = [row["state"] for row in csv.DictReader(stream)]
+    assert states[13] == "(row 2, column 3)"
+
+
+# Names that look like markup, and names that are long.
+
+
+def test_names_with_brackets_are_printed_as_they_are(run):
+    labels = ("[red] 1993", "[/b] 1994", "[1995]")
+    model = weather(labels)
+    rue.save("w.rue", model)
+    rue.save("bridge.rue", rue.Policy.stationary(model, BRIDGE))
+    for done in (
+        run("solve", "w.rue"),
+        run("evaluate", "w.rue", "bridge.rue"),
+    ):
+        for label in labels:
+            assert label in done.out
+    assert "[red] 1993 = [1995]" in run("info", "w.rue").out
+    for k, label in enumerate(labels):
+        words = run("simulate", "w.rue", "bridge.rue", "--sample", k, "--seed", 0, "--episodes", 3).words
+        assert f"sample {label}: mean cost 5" in words
+
+
+def test_file_names_with_brackets_are_printed_as_they_are(run):
+    rue.save("[old] w.rue", weather())
+    assert "written to [new].rue" in run("solve", "[old] w.rue", "-o", "[new].rue").words
+    assert run("compare", "[old] w.rue", "--methods", "average").words.startswith("[old] w.rue: 3 states")
+    done = run("generate", "medical", "--seed", 1, "--samples", 1, "-o", "[m].rue")
+    assert done.words.startswith("[m].rue: UMDP(141 states")
+
+
+def test_long_names_of_samples_are_not_cut(run):
+    labels = tuple(f"{name} of the year 19{i}0, station {'north of the river ' * 4}" for i, name in enumerate("abc"))
+    model = weather(labels)
+    rue.save("w.rue", model)
+    rue.save("bridge.rue", rue.Policy.stationary(model, BRIDGE))
+    for done in (run("solve", "w.rue"), run("evaluate", "w.rue", "bridge.rue")):
+        assert "…" not in done.out
+        for word in ("north", "river"):  # a label may go on in the next line
+            assert done.words.split().count(word) == 4 * len(labels) + 4  # the worst is named once more
+
+
+def test_names_of_other_scripts_survive_a_plain_terminal(tmp_path):
+    """Where standard output takes only ASCII, nothing breaks."""
+    rue.save(tmp_path / "w.rue", weather(("trocken", "naß", "雨")))
+    for arguments in (["solve", "--method", "average"], ["solve", "--json"]):
+        done = in_a_process(arguments[0], tmp_path / "w.rue", *arguments[1:], PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+        assert done.err == ""
+        assert done.status == 0
+
+
+# Help and version.
+
+
+def test_help_lists_every_command(run):
+    words = run("--help").words
+    for command in COMMANDS:
+        assert command in words
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command(run, command):
+    done = run(command, "--help")
+    assert f"rue {command}" in done.words
+    assert "--help" in done.words
+
+
+@pytest.mark.parametrize("command", ["generate", "info", "solve", "evaluate", "compare", "simulate"])
+def test_every_command_that_reports_can_do_so_in_json(run, command):
+    assert "--json" in run(command, "--help").words
+
+
+def test_no_arguments_show_the_help_and_no_empty_complaint(run):
+    done = run(status=2)
+    assert "Usage: rue" in done.words
+    assert done.err == ""
+
+
+def test_version(run):
+    assert run("--version").out == f"rue {rue.__version__}\n"
+
+
+# Processes of their own.
+
+
+def test_a_whole_session_as_processes(tmp_path):
+    model, solution = tmp_path / "m.rue", tmp_path / "s.rue"
+    made = in_a_process("generate", "medical", "--samples", 3, "--seed", 1, "-o", model)
+    assert (made.status, made.err) == (0, "")
+    solved = in_a_process("solve", model, "--method", "reg-s1", "-o", solution, "--json")
+    assert (solved.status, solved.err) == (0, "")
+    assert_close(solved.json["max_regret"]["upper"], rue.load(solution).max_regret.upper)
+    rue.save(tmp_path / "i.rue", infeasible())
+    stuck = in_a_process("solve", tmp_path / "i.rue", "--json")
+    assert (stuck.status, stuck.err) == (1, "")
+    assert stuck.json["status"] == "infeasible"
+
+
+INTERRUPTED = """
+import json, os, signal, sys, rue
+
+stage, path = sys.argv[1:]
+pressed = []
+
+def press(progress):
+    if not pressed and progress.stage.startswith(stage):
+        pressed.append(progress.stage)
+        os.kill(os.getpid(), signal.SIGINT)
+
+model = rue.domains.Disaster(width=150, height=150, seed=1).sample(15, seed=1)
+solution = rue.solve(model, rue.Regret(), progress=press)
+rue.save(path, solution)
+print(json.dumps({"pressed": pressed, "states": solution.policy.graph.states}))
+"""
+
+
+@pytest.mark.parametrize("stage", ["optimal values", "reg: round 2"])
+def test_ctrl_c_ends_the_search_with_a_policy(stage, tmp_path):
+    done = in_a_process(stage, tmp_path / "s.rue", script=INTERRUPTED)
+    assert (done.status, done.err) == (0, "")
+    assert len(done.json["pressed"]) == 1
+    assert done.json["states"] == 150 * 150
+    solution = rue.load(tmp_path / "s.rue")
+    assert solution.status is rue.Status.INTERRUPTED
+    assert len(solution.regret) == 15
+    assert all(0 <= regret < math.inf for regret in solution.regret)
+    assert solution.max_regret.upper == max(solution.regret)
+
+
+INTERRUPTED_COMMAND = """
+import os, signal, sys
+from rue import cli
+
+pressed = []
+
+def press(self, progress):
+    if not pressed and progress.stage.startswith("reg: round"):
+        pressed.append(progress.stage)
+        for _ in range(int(os.environ["PRESSES"])):
+            os.kill(os.getpid(), signal.SIGINT)
+
+cli._ProgressBar.__call__ = press
+cli.main()
+"""
+
+
+def test_ctrl_c_on_the_command_line_writes_the_best_policy_so_far(tmp_path):
+    model = "disaster:width=150,height=150,samples=15,seed=1"
+    arguments = ["solve", model, "-o", tmp_path / "s.rue", "--json"]
+    done = in_a_process(*arguments, script=INTERRUPTED_COMMAND, PRESSES="1")
+    assert (done.status, done.err) == (0, "")
+    assert done.json["status"] == "interrupted"
+    assert number(done.json["max_regret"]["upper"]) < math.inf
+    assert rue.load(tmp_path / "s.rue").status is rue.Status.INTERRUPTED
+
+
+def test_ctrl_c_twice_breaks_off(tmp_path):
+    arguments = ["solve", GRID, "-o", tmp_path / "s.rue", "--json"]
+    done = in_a_process(*arguments, script=INTERRUPTED_COMMAND, PRESSES="2")
+    assert done.status == 130
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "s.rue").exists()
