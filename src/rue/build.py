@@ -90,7 +90,10 @@ class Builder:
         has_action = {state for state, _ in self._choices}
         stuck = [name for name, number in self._state.items() if number not in has_action and number not in self._goals]
         if stuck:
-            raise BadInput(f"state {stuck[0]!r} has no action and is no goal; {len(stuck)} states are so in all")
+            raise BadInput(
+                f"state {stuck[0]!r} has no action and is no goal; expected add() or goal() for it; "
+                f"{len(stuck)} states are so in all"
+            )
         if not names:
             raise BadInput("there are no states; expected add() and goal() before build()")
         keys = sorted(self._choices)
@@ -286,7 +289,10 @@ def _count_table(counts: ArrayLike, cost: ArrayLike | None, initial: int, goals:
     exists &= ~is_goal[:, None]
     stuck = np.flatnonzero(~exists.any(axis=1) & ~is_goal)
     if stuck.size:
-        raise BadInput(f"state {stuck[0]} has no counts and is no goal; {stuck.size} states are so in all")
+        raise BadInput(
+            f"state {stuck[0]} has no counts and is no goal; expected counts or a place in goals; "
+            f"{stuck.size} states are so in all"
+        )
     state, action = np.nonzero(exists)
     choice, successor = np.nonzero((table[state, action] > 0) | (support == "all"))
     return Counts(

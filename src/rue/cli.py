@@ -405,7 +405,7 @@ def _number(value: float) -> str:
 
 def _in_words(key: str, value: Any) -> str:
     if key == "memory":
-        return f"{value / 1e6:.3g} MB"
+        return f"{value / 1e6:.3g} MB" if value >= 1e6 else f"{value / 1e3:.3g} kB"
     if key == "cost_range":
         return f"{_number(value[0])} to {_number(value[1])}"
     if isinstance(value, bool) and key != "proper_policy":

@@ -27,6 +27,7 @@ from rue.errors import BadInput
 # Rows are accepted when they sum to one within this, and then divided by their sum.
 ROW_TOLERANCE = 1e-8
 LARGEST_INDEX = np.iinfo(np.int32).max
+LARGEST_COST = 1e100
 
 T = TypeVar("T")
 
@@ -371,7 +372,7 @@ def _check_prob(model: UMDP) -> Array:
             f"probabilities of {graph.describe_choice(choice)} sum to {total[choice, sample]:.10g} in sample "
             f"{model.sample_name(sample)}; expected 1; {int(off.any(axis=1).sum())} choices are off in all"
         )
-    if worst > 1e-14:
+    if worst > 1e-15:
         object.__setattr__(model, "prob", _freeze(prob / np.repeat(total, np.diff(graph.trans_ptr), axis=0)))
     return _freeze(support)
 
@@ -382,13 +383,14 @@ def _check_cost(model: UMDP) -> None:
         return
     for wrong, expected in (
         (lambda: ~np.isfinite(cost), "a finite number"),
+        (lambda: cost > LARGEST_COST, f"at most {LARGEST_COST}, beyond which sums overflow"),
         (
             lambda: cost < 0,
             "0 or more: where every policy takes the same number of steps, add a constant to every cost; "
             "for rewards with a discount pass discount= to from_dense or Builder",
         ),
     ):
-        if np.isfinite(low := cost.min()) and low >= 0 and np.isfinite(cost.max()):
+        if cost.min() >= 0 and cost.max() <= LARGEST_COST:
             return
         bad = wrong()
         if bad.any():

@@ -18,6 +18,7 @@ themselves where all costs are positive, and bounds on the number of steps elsew
 move for ever at no cost (free components) have one value and are merged first.
 """
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -26,12 +27,15 @@ import numpy as np
 from rue._flat import Array
 from rue._kernels import shortest
 from rue._linear import ranges, solve_chain
+from rue.errors import SolverFailed
 from rue.model import UMDP, all_states_reach_goal
 from rue.solution import Run
 from rue.structure import proper_in, sweep_order
 
 # Relative width of the intervals that is asked for; rounding may leave them a little wider.
 TOLERANCE = 1e-11
+# Relative width of a proof with which another kind of proof is not tried.
+GOOD_WIDTH = 1e-9
 # After so many rounds of sweeps the policy is evaluated by factorisation.
 PATIENCE = 40
 SWEEPS = 12
@@ -44,25 +48,27 @@ BLOCK = 4
 
 @dataclass(frozen=True, eq=False)
 class OptimalValues:
-    """Proved bounds on V*_k(s) and a policy that attains the upper one. Infinite at dead ends."""
+    """Proved bounds on V*_k(s) and a policy that attains the upper one. Both infinite at dead ends."""
 
     lower: Array  # [S, K]
-    upper: Array  # [S, K]
+    upper: Array  # [S, K]; infinite elsewhere, too, if nothing could be proved
+    dead: Array  # [S, K] dead ends
     choice: Array  # [S, K]; -1 at goals and dead ends
     complete: bool  # False if a limit came first: the bounds hold but are wide
 
     @property
     def value(self) -> Array:  # [S, K]
-        """The middle of the interval."""
+        """The middle of the interval; its lower end where there is no upper one; infinite at dead ends."""
         with np.errstate(invalid="ignore"):
-            middle = 0.5 * (self.lower + self.upper)
-        return np.where(np.isinf(self.upper), np.inf, middle)
+            middle = np.where(np.isinf(self.upper), self.lower, 0.5 * (self.lower + self.upper))
+        return np.where(self.dead, np.inf, middle)
 
     @property
     def error(self) -> float:
-        """The largest distance of a finite value from the middle of its interval."""
-        finite = np.isfinite(self.upper)
-        return float(0.5 * (self.upper[finite] - self.lower[finite]).max(initial=0.0))
+        """The largest distance of a value from the ends of its interval, dead ends aside."""
+        alive = ~self.dead
+        upper, lower, value = self.upper[alive], self.lower[alive], self.value[alive]
+        return float(np.maximum(upper - value, value - lower).max(initial=0.0))
 
 
 def optimal_values(
@@ -86,18 +92,26 @@ class _Search:
 
     lower: Array  # [S, K]
     upper: Array  # [S, K]
+    dead: Array  # [S, K]
     choice: Array  # [S, K]
     done: Array  # [K]
+    lock: threading.Lock  # one caller at a time
 
     @classmethod
     def begin(cls, model: UMDP) -> "_Search":
         shape = (model.graph.states, model.samples)
-        lower, upper = np.full(shape, np.inf), np.full(shape, np.inf)
-        lower[model.graph.goal] = upper[model.graph.goal] = 0.0
-        return cls(lower, upper, np.full(shape, -1, np.int32), np.zeros(model.samples, bool))
+        upper = np.where(model.graph.goal[:, None], np.zeros(shape), np.inf)
+        choice = np.full(shape, -1, np.int32)
+        done = np.zeros(model.samples, bool)
+        return cls(np.zeros(shape), upper, np.zeros(shape, bool), choice, done, threading.Lock())
 
     def finish(self, model: UMDP, tolerance: float, within: Array | None, run: Run) -> OptimalValues:
         """Do the samples that are not done yet, in two threads."""
+        with self.lock:
+            self._finish(model, tolerance, within, run)
+        return OptimalValues(self.lower, self.upper, self.dead, self.choice, bool(self.done.all()))
+
+    def _finish(self, model: UMDP, tolerance: float, within: Array | None, run: Run) -> None:
         groups = [list(range(i, min(i + BLOCK, model.samples))) for i in range(0, model.samples, BLOCK)]
         left = [[k for k in group if not self.done[k]] for group in groups]
         blocks = [block for block in left if block]
@@ -113,7 +127,6 @@ class _Search:
             else:
                 with ThreadPoolExecutor(len(parts)) as pool:
                     list(pool.map(work, parts))
-        return OptimalValues(self.lower, self.upper, self.choice, bool(self.done.all()))
 
     def _work(
         self,
@@ -135,8 +148,9 @@ class _Search:
                 else:
                     rows = loaded[i]
                 rows = rows.started(model, sample, before)
-                self.done[sample] = _iterate(rows, tolerance, run)
-                _prove_and_store(model, rows, sample, self)
+                done = _iterate(rows, tolerance, run)
+                _prove_and_store(model, rows, sample, self, thorough=done)
+                self.done[sample] = done
                 before = rows if rows.layout is shared else None
                 run.report(f"optimal values: {int(self.done.sum())} of {model.samples} samples")
 
@@ -296,21 +310,26 @@ def _iterate(rows: _Sample, tolerance: float, run: Run) -> bool:
     return True
 
 
-def _factorise(rows: _Sample) -> Array:
-    """The value of the policy by a sparse factorisation of I − P."""
+def _factorise(rows: _Sample, paid: Array | None = None) -> Array:
+    """The value of the policy, or what it pays of `paid` per step, by a sparse factorisation of I − P."""
     _, out_ptr, target, prob, cost, _ = rows.arrays
     policy = rows.policy
     assert policy is not None
     length = out_ptr[policy + 1] - out_ptr[policy]
     index = ranges(out_ptr[policy], length)
-    return solve_chain(np.repeat(np.arange(policy.size), length), target[index], prob[index], cost[policy])
+    right = cost[policy] if paid is None else paid
+    return solve_chain(np.repeat(np.arange(policy.size), length), target[index], prob[index], right)
 
 
-def _prove_and_store(model: UMDP, rows: _Sample, sample: int, into: _Search) -> None:
+def _prove_and_store(model: UMDP, rows: _Sample, sample: int, into: _Search, *, thorough: bool) -> None:
     layout, policy = rows.layout, rows.policy
     assert policy is not None
-    above, below = _bounds(rows)
+    above, below = _bounds(rows, thorough=thorough)
     sizes = np.diff(layout.member_ptr)
+    dead = ~model.graph.goal
+    dead[layout.member] = False
+    into.dead[:, sample] = dead
+    into.lower[dead, sample] = np.inf
     into.upper[layout.member, sample] = np.repeat(above[:-1], sizes)
     into.lower[layout.member, sample] = np.repeat(below[:-1], sizes)
     exits = layout.choice[policy]
@@ -320,23 +339,40 @@ def _prove_and_store(model: UMDP, rows: _Sample, sample: int, into: _Search) -> 
         into.choice[states, sample] = _ways_to_exit(model, layout, states, int(exits[place]), sample)
 
 
-def _bounds(rows: _Sample) -> tuple[Array, Array]:
-    """Proved upper and lower bounds; (∞, 0) where nothing is proved."""
-    value = rows.value
-    assert value is not None
-    weight = value
-    if rows.free_choices:
-        weight = np.zeros(value.size)
-        # A wide notion of near-tight keeps the weights valid where rounding blurs ties; if such choices can go
-        # round for ever, a narrow one may do.
+def _bounds(rows: _Sample, *, thorough: bool) -> tuple[Array, Array]:
+    """Proved upper and lower bounds; (∞, 0) where nothing is proved.
+
+    The values serve as weights where all costs are positive. Where that leaves too much open, and there is time to be
+    `thorough`, weights are bounds on the number of steps: of the policy, and of all policies that take near-tight
+    choices. A wide notion of near-tight is safe where rounding blurs ties; where such choices can go round for ever, a
+    narrow one may do.
+    """
+    value, policy = rows.value, rows.policy
+    assert value is not None and policy is not None
+    above, below = np.full(value.size, np.inf), np.zeros(value.size)
+    above[-1] = 0.0
+
+    def tighten(weight: Array, proof: tuple[float, float] | None = None) -> None:
+        up, low = proof or shortest.prove(*rows.arrays, weight, policy)
+        if np.isfinite(up):
+            np.minimum(above, value + up * weight, out=above)
+        if np.isfinite(low):
+            np.maximum(below, value - low * weight, out=below)
+
+    if not rows.free_choices:
+        tighten(value, rows.proof)
+    if thorough and not (above - below <= GOOD_WIDTH * value).all():
+        try:
+            steps = np.append(_factorise(rows, np.ones(policy.size)), 0.0)
+        except SolverFailed:
+            steps = np.zeros(value.size)
+        tighten(steps)
         for slack in (1e-7, 1e-10, 1e-13):
-            weight[:] = 0.0
-            delta = shortest.steps(*rows.arrays, rows.policy, slack, weight, 20 * PATIENCE, MOST_STEPS)
-            if delta < 0.5:
+            weight = steps.copy()
+            most = slack * float(value.max())
+            if shortest.steps(*rows.arrays, policy, most, weight, 20 * PATIENCE, MOST_STEPS) < 0.5:
+                tighten(weight)
                 break
-    up, low = rows.proof or shortest.prove(*rows.arrays, weight, rows.policy)
-    above = value + up * weight if np.isfinite(up) else np.full(value.size, np.inf)
-    below = np.maximum(value - low * weight, 0.0) if np.isfinite(low) else np.zeros(value.size)
     return above, below
 
 

@@ -238,8 +238,10 @@ def _what_is_wrong(policy: Policy) -> str | None:
         "choice": not np.array_equal(graph.choice_state[policy.choice], policy.node_state[owner]),
         "weight": not (policy.weight > 0).all() or not (np.abs(sums[~at_goal] - 1) <= 1e-8).all(),
         "next_node": policy.next_node.size != policy.next_ptr[-1],
-        "start_node": not policy.start_node.size or policy.start_node.size != policy.start_weight.size,
-        "start_weight": not (policy.start_weight >= 0).all() or abs(policy.start_weight.sum() - 1) > 1e-8,
+        "start_node": not policy.start_node.size,
+        "start_weight": policy.start_node.size != policy.start_weight.size
+        or not (policy.start_weight >= 0).all()
+        or abs(policy.start_weight.sum() - 1) > 1e-8,
     }
     for name, wrong in problems.items():
         if wrong:

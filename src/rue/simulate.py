@@ -61,10 +61,11 @@ def simulate(
     sample = int(index_array("sample", sample, model.samples)[0])
     episodes, max_steps = whole_number("episodes", episodes, 1), whole_number("max_steps", max_steps, 1)
     cost, steps, reached = np.empty(episodes), np.empty(episodes, np.int64), np.empty(episodes, bool)
+    rng = np.random.default_rng(check_seed(seed))
     walk(
-        np.random.default_rng(check_seed(seed)), policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node,
+        rng, policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node,
         policy.start_node, policy.start_weight, model.graph.trans_ptr,
-        np.ascontiguousarray(model.prob[:, sample]), np.ascontiguousarray(model.cost[:, sample]),
+        model.prob[:, sample].copy(), model.cost[:, sample].copy(),
         model.graph.goal[policy.node_state], max_steps, cost, steps, reached,
     )  # fmt: skip
     return Simulation(cost, steps, reached)

@@ -5,6 +5,7 @@ Why it stopped, what it solved and what it proved are three things, and so three
 
 import enum
 import math
+import numbers
 import signal
 import threading
 import time
@@ -61,8 +62,8 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("seconds", "iterations"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-                raise BadInput(f"Limits({name}=...) is {value!r}; expected a number, 0 or more")
+            if isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value) >= 0:
+                raise BadInput(f"{name} is {value!r}; expected a number, 0 or more")
 
 
 class Progress(NamedTuple):
@@ -98,6 +99,7 @@ class Run:
     counters: dict[str, int] = field(default_factory=dict)
     trace: list[TracePoint] = field(default_factory=list)
     interrupted: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def seconds(self) -> float:
@@ -123,7 +125,8 @@ class Run:
         if objective is not None:
             self.trace.append(TracePoint(self.seconds, self.iterations, objective.lower, objective.upper))
         if self.hook is not None:
-            self.hook(Progress(stage, self.seconds, self.iterations, objective))
+            with self.lock:  # reports may come from several threads
+                self.hook(Progress(stage, self.seconds, self.iterations, objective))
 
     @contextmanager
     def catching_interrupts(self) -> Iterator[None]:

@@ -239,6 +239,9 @@ def prove(row_ptr, target, prob, cost, value, weight, epsilon):
                 carried[k] += prob[j, k] * weight[target[j], k]
         unit = ROUNDING * (2 * (row_ptr[i + 1] - row_ptr[i]) + 8)
         for k in range(samples):
+            if not (0.0 <= value[i, k] < np.inf and 0.0 <= weight[i, k] < np.inf):
+                epsilon[k] = np.inf
+                continue
             off = abs(backup[k] - value[i, k]) + unit * (backup[k] + value[i, k])
             drop = weight[i, k] - carried[k] - unit * (weight[i, k] + carried[k])
             if off > 0.0:

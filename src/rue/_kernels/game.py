@@ -47,22 +47,19 @@ def myopic_gap(choice_ptr, cost, gap):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _backup(c, s, trans_ptr, successor, prob, gap, kappa, value, total, stay):
-    """Per sample: what choice c costs from here on, and with which probability it stays in s."""
+def _backup(c, s, trans_ptr, successor, prob, gap, kappa, value, total, leave):
+    """Per sample: what choice c costs from here on, but for staying, and with which probability it leaves s."""
     samples = total.size
     for k in range(samples):
         total[k] = gap[c, k] + kappa
-        stay[k] = 0.0
+        leave[k] = 0.0
     for t in range(trans_ptr[c], trans_ptr[c + 1]):
         to = successor[t]
-        if to == s:
-            for k in range(samples):
-                stay[k] += prob[t, k]
-        else:
+        if to != s:
             v = value[to]
-            if v != 0.0:
-                for k in range(samples):
-                    total[k] += prob[t, k] * v
+            for k in range(samples):
+                leave[k] += prob[t, k]
+                total[k] += prob[t, k] * v
 
 
 @njit(cache=True, nogil=True)
@@ -110,7 +107,7 @@ def replies(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, 
     """The adversary's best sample at each state against a fixed policy; tells how many changed."""
     samples = prob.shape[1]
     total = np.empty(samples)
-    stay = np.empty(samples)
+    leave = np.empty(samples)
     paid = np.empty(samples)
     changed = 0
     for i in range(order.size):
@@ -118,9 +115,9 @@ def replies(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, 
         paid[:] = 0.0
         for j in range(kept_ptr[i], kept_ptr[i + 1]):
             if mix[j] > 0.0:
-                _backup(kept[j], s, trans_ptr, successor, prob, gap, kappa, value, total, stay)
+                _backup(kept[j], s, trans_ptr, successor, prob, gap, kappa, value, total, leave)
                 for k in range(samples):
-                    paid[k] += mix[j] * (total[k] + stay[k] * value[s])
+                    paid[k] += mix[j] * (total[k] + (1.0 - leave[k]) * value[s])
         best = paid.argmax()
         # A reply is left only for a better one, so that ties do not make it wander.
         if paid[best] > paid[reply[i]] + 1e-13 * abs(paid[best]):
@@ -138,7 +135,7 @@ def improve_pure(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, ka
     """
     samples = prob.shape[1]
     total = np.empty(samples)
-    stay = np.empty(samples)
+    leave = np.empty(samples)
     changed = 0
     delta = 0.0
     for i in range(order.size):
@@ -148,11 +145,10 @@ def improve_pure(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, ka
         current = np.inf
         now = -1
         for j in range(kept_ptr[i], kept_ptr[i + 1]):
-            _backup(kept[j], s, trans_ptr, successor, prob, gap, kappa, value, total, stay)
+            _backup(kept[j], s, trans_ptr, successor, prob, gap, kappa, value, total, leave)
             worst = 0.0
             for k in range(samples):
-                leave = 1.0 - stay[k]
-                q = total[k] / leave if leave > 1e-15 else np.inf
+                q = total[k] / leave[k] if leave[k] > 0.0 else np.inf
                 worst = max(worst, q)
             if mix[j] > 0.0:
                 current = worst
@@ -189,7 +185,7 @@ def pack(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, row_ptr, t
             visits[i, k] = 0.0
         for j in range(kept_ptr[i], kept_ptr[i + 1]):
             x = mix[j]
-            if x <= 0.0:
+            if not x > 0.0:
                 continue
             for k in range(samples):
                 paid[i, k] += x * gap[kept[j], k]
@@ -202,7 +198,7 @@ def pack(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, row_ptr, t
                     size += 1
         row_ptr[i + 1] = size
         for k in range(samples):
-            visits[i, k] = 1.0 / visits[i, k] if visits[i, k] > 1e-15 else np.inf
+            visits[i, k] = 1.0 / visits[i, k] if visits[i, k] > 0.0 else np.inf
             paid[i, k] = paid[i, k] * visits[i, k] if paid[i, k] > 0.0 else 0.0
         for j in range(row_ptr[i], size):
             for k in range(samples):
@@ -322,7 +318,7 @@ def improve_mixed(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, k
     for i in range(order.size):
         most = max(most, kept_ptr[i + 1] - kept_ptr[i])
     total = np.empty(samples)
-    stay = np.empty(samples)
+    leave = np.empty(samples)
     matrix_all = np.empty((samples, most))
     tableau_all = np.empty((samples + 1) * (samples + most + 1))
     basis = np.empty(samples, np.int64)
@@ -336,9 +332,9 @@ def improve_mixed(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, k
         count = kept_ptr[i + 1] - first
         matrix = matrix_all[:, :count]
         for j in range(count):
-            _backup(kept[first + j], s, trans_ptr, successor, prob, gap, kappa, value, total, stay)
+            _backup(kept[first + j], s, trans_ptr, successor, prob, gap, kappa, value, total, leave)
             for k in range(samples):
-                matrix[k, j] = total[k] + stay[k] * value[s]
+                matrix[k, j] = total[k] + (1.0 - leave[k]) * value[s]
         current = 0.0
         for k in range(samples):
             paid = 0.0
@@ -360,34 +356,40 @@ def improve_mixed(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, k
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _answered(c, i, trans_ptr, successor, prob, gap, kappa, value, weight, belief, mixed, q, w):
-    """A choice's backup of values and of weights, under the adversary's answer to it.
+def _answered(c, s, i, trans_ptr, successor, prob, gap, value, weight, belief, mixed, q, w, leave):
+    """A choice's backup of values and of weights, but for staying, under the adversary's answer to it.
 
     The answer is the belief of the state where the adversary does not see the choice, and otherwise the sample that
-    is worst for the choice.
+    is worst for the choice. Returns the two backups, the probability to leave the state, and the sample.
     """
     samples = q.size
     for k in range(samples):
-        q[k] = gap[c, k] + kappa
+        q[k] = gap[c, k]
         w[k] = 0.0
+        leave[k] = 0.0
     for t in range(trans_ptr[c], trans_ptr[c + 1]):
-        v = value[successor[t]]
-        u = weight[successor[t]]
-        for k in range(samples):
-            q[k] += prob[t, k] * v
-            w[k] += prob[t, k] * u
+        to = successor[t]
+        if to != s:
+            v = value[to]
+            u = weight[to]
+            for k in range(samples):
+                q[k] += prob[t, k] * v
+                w[k] += prob[t, k] * u
+                leave[k] += prob[t, k]
     if mixed:
         backup = 0.0
         carried = 0.0
+        left = 0.0
         for k in range(samples):
             backup += belief[i, k] * q[k]
             carried += belief[i, k] * w[k]
-        return backup, carried
+            left += belief[i, k] * leave[k]
+        return backup, carried, left, 0
     worst = 0
     for k in range(1, samples):
-        if q[k] > q[worst]:
+        if q[k] - leave[k] * value[s] > q[worst] - leave[worst] * value[s]:
             worst = k
-    return q[worst], w[worst]
+    return q[worst], w[worst], leave[worst], worst
 
 
 @njit(cache=True, nogil=True)
@@ -399,7 +401,8 @@ def tight_rows(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, valu
     """
     samples = prob.shape[1]
     q = np.empty(samples)
-    w = np.zeros(samples)
+    w = np.empty(samples)
+    leave = np.empty(samples)
     answer = np.full(kept.size, -1, np.int32)
     place = np.full(value.size, order.size, np.int32)
     rows = 0
@@ -408,9 +411,11 @@ def tight_rows(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, valu
         place[order[i]] = i
         for j in range(kept_ptr[i], kept_ptr[i + 1]):
             c = kept[j]
-            backup, _ = _answered(c, i, trans_ptr, successor, prob, gap, 0.0, value, value, belief, mixed, q, w)
-            if mix[j] > 0.0 or backup <= value[order[i]] + slack:
-                answer[j] = 0 if mixed else q.argmax()
+            backup, _, left, worst = _answered(
+                c, order[i], i, trans_ptr, successor, prob, gap, value, value, belief, mixed, q, w, leave
+            )
+            if mix[j] > 0.0 or backup <= left * value[order[i]] + slack:
+                answer[j] = worst
                 rows += 1
                 outcomes += trans_ptr[c + 1] - trans_ptr[c]
     row_ptr = np.empty(order.size + 1, np.int64)
@@ -477,31 +482,39 @@ def prove_upper(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, gap
     samples = prob.shape[1]
     q = np.empty(samples)
     w = np.empty(samples)
+    leave = np.empty(samples)
     need = 0.0
     room = np.inf
     for i in range(order.size):
         s = order[i]
+        if not (0.0 <= value[s] < np.inf and 0.0 <= weight[s] < np.inf):
+            return np.inf
         q[:] = gap_error
         w[:] = 0.0
+        leave[:] = 0.0
         terms = 8
         for j in range(kept_ptr[i], kept_ptr[i + 1]):
             x = mix[j]
-            if x <= 0.0:
+            if not x > 0.0:
                 continue
             c = kept[j]
             for k in range(samples):
                 q[k] += x * gap[c, k]
             for t in range(trans_ptr[c], trans_ptr[c + 1]):
+                if successor[t] == s:
+                    continue
                 terms += 2
-                v = x * value[successor[t]]
-                u = x * weight[successor[t]]
+                v = value[successor[t]]
+                u = weight[successor[t]]
                 for k in range(samples):
-                    q[k] += prob[t, k] * v
-                    w[k] += prob[t, k] * u
+                    p = x * prob[t, k]
+                    q[k] += p * v
+                    w[k] += p * u
+                    leave[k] += p
         unit = ROUNDING * terms
         for k in range(samples):
-            over = q[k] - value[s] + unit * (q[k] + value[s])
-            drop = weight[s] - w[k] - unit * (w[k] + weight[s])
+            over = q[k] - leave[k] * value[s] + unit * (q[k] + leave[k] * value[s])
+            drop = leave[k] * weight[s] - w[k] - unit * (w[k] + leave[k] * weight[s])
             if over > 0.0:
                 need = max(need, over / drop) if drop > 0.0 else np.inf
             elif drop < 0.0:
@@ -515,16 +528,21 @@ def prove_lower(order, kept_ptr, kept, trans_ptr, successor, prob, gap, gap_erro
     samples = prob.shape[1]
     q = np.empty(samples)
     w = np.empty(samples)
+    leave = np.empty(samples)
     need = 0.0
     room = np.inf
     for i in range(order.size):
         s = order[i]
+        if not (0.0 <= value[s] < np.inf and 0.0 <= weight[s] < np.inf):
+            return np.inf
         for j in range(kept_ptr[i], kept_ptr[i + 1]):
             c = kept[j]
-            backup, carried = _answered(c, i, trans_ptr, successor, prob, gap, 0.0, value, weight, belief, mixed, q, w)
+            backup, carried, left, _ = _answered(
+                c, s, i, trans_ptr, successor, prob, gap, value, weight, belief, mixed, q, w, leave
+            )
             unit = ROUNDING * (trans_ptr[c + 1] - trans_ptr[c] + 8 + (samples if mixed else 0))
-            short = value[s] - backup + gap_error + unit * (backup + value[s])
-            drop = weight[s] - carried - unit * (weight[s] + carried)
+            short = left * value[s] - backup + gap_error + unit * (backup + left * value[s])
+            drop = left * weight[s] - carried - unit * (left * weight[s] + carried)
             if short > 0.0:
                 need = max(need, short / drop) if drop > 0.0 else np.inf
             elif drop < 0.0:

@@ -83,6 +83,7 @@ def outward(row_ptr, out_ptr, target, prob, cost, value, policy):
     value[count] = 0.0
     for i in range(count):
         best = np.inf
+        policy[i] = row_ptr[i]
         for c in range(row_ptr[i], row_ptr[i + 1]):
             inward = 0.0
             total = cost[c]
@@ -164,7 +165,7 @@ def steps(row_ptr, out_ptr, target, prob, cost, value, policy, slack, weight, sw
     """Upper estimates of the number of steps of any policy that takes only near-tight choices, by sweeps.
 
     A choice is near-tight if it is the policy's or within `slack` of the value. Returns the last largest
-    relative change; a weight over `ceiling` ends it (such choices can go round for ever).
+    change; a weight over `ceiling` ends it (such choices can go round for ever).
     """
     count = row_ptr.size - 1
     weight[count] = 0.0
@@ -178,7 +179,7 @@ def steps(row_ptr, out_ptr, target, prob, cost, value, policy, slack, weight, sw
                     q = cost[c]
                     for t in range(out_ptr[c], out_ptr[c + 1]):
                         q += prob[t] * value[target[t]]
-                    if not q <= value[i] + slack * (1.0 + value[i]):
+                    if not q <= value[i] + slack:
                         continue
                 w = 1.0
                 for t in range(out_ptr[c], out_ptr[c + 1]):
@@ -186,9 +187,9 @@ def steps(row_ptr, out_ptr, target, prob, cost, value, policy, slack, weight, sw
                 most = max(most, w)
             if most > ceiling:
                 return np.inf
-            delta = max(delta, abs(most - weight[i]) / most)
+            delta = max(delta, abs(most - weight[i]))
             weight[i] = most
-        if delta <= 1e-3:
+        if delta <= 0.01:
             break
     return delta
 
@@ -208,6 +209,8 @@ def prove(row_ptr, out_ptr, target, prob, cost, value, weight, policy):
     low_need = 0.0
     low_room = np.inf
     for i in range(row_ptr.size - 1):
+        if not (0.0 <= value[i] < np.inf and 0.0 <= weight[i] < np.inf):
+            return np.inf, np.inf
         for c in range(row_ptr[i], row_ptr[i + 1]):
             if cost[c] == np.inf:
                 continue

@@ -1,9 +1,10 @@
 """rue's own file format, for models, policies and solutions.
 
 A `.rue` file is an uncompressed zip: first `header.json` with the format's name and version, what the file holds, and
-everything that is not an array; then one `.npy` for each array, aligned so that it can be mapped into memory as it
-lies. Nothing is pickled. Files are written beside their place and moved there at the end, so that a crash never leaves
-half a file. The checksum of each part is verified when it is read.
+everything that is not an array; then one `.npy` for each array, aligned so that large ones can be mapped into memory
+as they lie (such a file must not be changed in place while it is in use). Nothing is pickled. Files are written beside
+their place and moved there at the end, so that a crash never leaves half a file. The checksum of each part is verified
+when it is read.
 
 A policy, or the policy of a solution, is exported as text if the name ends in `.json` or `.csv`.
 """
@@ -23,6 +24,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from rue._check import one_of
 from rue._flat import Array
 from rue.errors import BadFile, BadInput, RueError
 from rue.model import UMDP, Graph
@@ -35,12 +37,21 @@ VERSION = 1
 LOCAL_HEADER, ZIP64_EXTRA = 30, 20
 ALIGNMENT, PADDING_ID = 64, 0xD935
 NPY_HEADER = 65_536
+# Smaller arrays are copied when they are read, larger ones are mapped.
+SMALL = 64_000_000
 GRAPH_ARRAYS = ("choice_ptr", "action", "trans_ptr", "successor")
 POLICY_ARRAYS = (
     "node_state", "entry_ptr", "choice", "weight", "next_ptr", "next_node", "start_node", "start_weight",
 )  # fmt: skip
 
 Storable = UMDP | Policy | Solution
+
+
+class _Named(dict[str, Array]):
+    """Arrays by name; a name that is not there is told as such."""
+
+    def __missing__(self, name: str) -> Array:
+        raise BadFile(f"the array {name} is missing; expected it in the file")
 
 
 def save(path: str | Path, thing: Storable) -> None:
@@ -81,7 +92,7 @@ def load(path: str | Path) -> Any:
             f"{source}: {_why_unreadable(source)} ({_one_line(error)}); expected a file written by rue.save"
         ) from None
     try:
-        return _KINDS[header["kind"]][2](header, arrays)
+        return _KINDS[header["kind"]][2](header, _Named(arrays))
     except BadInput as error:
         raise BadFile(f"{source}: {error}") from None
     except Exception as error:
@@ -163,6 +174,10 @@ def _map_array(memory: mmap.mmap, info: zipfile.ZipInfo) -> Array:
     array: Array = np.frombuffer(memory, dtype, offset=first + start.tell(), count=int(np.prod(shape)))
     if start.tell() + array.nbytes != info.file_size:
         raise ValueError(f"{info.filename} has a length that its header does not say")
+    # A mapped file must not change while it is in use; what is small is not worth that worry.
+    if array.nbytes < SMALL or not array.flags.aligned:
+        array = array.copy()
+        array.flags.writeable = False
     return array.reshape(shape)
 
 
@@ -229,7 +244,7 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
     solver = about["solver"]
     return Solution(
         policy=_unpack_policy(header, arrays),
-        solver=Solver.known[solver["name"]](**solver["parameters"]),
+        solver=Solver.known[one_of("method", solver["name"], Solver.known)](**solver["parameters"]),
         status=Status(about["status"]),
         objective=Interval(*about["objective"]),
         max_regret=Interval(*about["max_regret"]),

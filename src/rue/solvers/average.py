@@ -8,11 +8,12 @@ model. Choices that risk a dead end in some sample cost infinity there, so they 
 
 from dataclasses import dataclass
 
+from rue.errors import BadInput
 from rue.model import UMDP, all_states_reach_goal
 from rue.optimal import optimal_values
 from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Solver, Status
-from rue.solvers.base import complete_choices
+from rue.solvers.base import complete_choices, infeasible
 from rue.structure import jointly_proper
 
 
@@ -25,7 +26,10 @@ class Average(Solver):
 
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Average, then solve one MDP."""
-        mean = UMDP(model.graph, model.prob.mean(axis=1, keepdims=True), model.cost.mean(axis=1, keepdims=True))
+        try:
+            mean = UMDP(model.graph, model.prob.mean(axis=1, keepdims=True), model.cost.mean(axis=1, keepdims=True))
+        except BadInput:  # each sample has a proper policy, but the averaged model has none
+            return infeasible(model)
         within = None
         if not all_states_reach_goal(model):
             alive, allowed = jointly_proper(model)

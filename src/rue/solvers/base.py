@@ -6,7 +6,9 @@ from rue._flat import Array
 from rue.errors import BadInput
 from rue.evaluate import evaluate
 from rue.model import UMDP, Graph
-from rue.solution import Hook, Interval, Limits, Run, Solution, Solver
+from rue.policy import Policy
+from rue.solution import Hook, Interval, Limits, Outcome, Run, Solution, Solver, Status
+from rue.structure import jointly_proper
 
 
 def solve(model: UMDP, solver: Solver, *, limits: Limits | None = None, progress: Hook | None = None) -> Solution:
@@ -44,3 +46,16 @@ def complete_choices(graph: Graph, choice: Array) -> Array:  # [S]
     """Choices for all states: where there is none (-1), as at dead ends, the first of the state."""
     first = np.minimum(graph.choice_ptr[:-1], graph.choices - 1)
     return np.where(choice >= 0, choice, first)
+
+
+def infeasible(model: UMDP) -> Outcome:
+    """No policy has a finite objective. The fallback reaches a goal in each sample, if such a policy is known."""
+    graph = model.graph
+    alive, allowed = jointly_proper(model)
+    weight = np.where(allowed & alive[graph.choice_state], 1.0, 0.0)
+    total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
+    weight[complete_choices(graph, np.full(graph.states, -1))[(total == 0) & ~graph.goal]] = 1.0
+    total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
+    return Outcome(
+        Policy.from_weights(graph, weight / total[graph.choice_state]), Interval(np.inf, np.inf), Status.INFEASIBLE
+    )

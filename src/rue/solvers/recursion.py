@@ -52,8 +52,8 @@ from rue.model import UMDP
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Solver, Status
-from rue.solvers.base import complete_choices
-from rue.structure import jointly_proper, robustly_proper
+from rue.solvers.base import complete_choices, infeasible
+from rue.structure import robustly_proper
 
 Options = Literal["deterministic", "stochastic", "history"]
 OPTIONS = ("deterministic", "stochastic", "history")
@@ -68,7 +68,7 @@ OPTIMAL_TIE = 1e-9
 
 @dataclass(frozen=True)
 class Recursion(Solver):
-    """Parameters of the three solvers. `kappa` is a fraction of the largest cost in the model."""
+    """Parameters of the three solvers. `kappa` is a fraction of the model's typical cost."""
 
     steps: int = 1
     options: Options = "deterministic"
@@ -77,10 +77,11 @@ class Recursion(Solver):
 
     def __post_init__(self) -> None:
         one_of("options", self.options, OPTIONS)
-        if whole_number("steps", self.steps, 1) > 1:
+        object.__setattr__(self, "steps", whole_number("steps", self.steps, 1))
+        if self.steps > 1:
             raise BadInput(f"steps is {self.steps}; this version solves steps=1 only")
         flag("prune", self.prune)
-        wanted = "a number from 0 to 1, a fraction of the largest cost"
+        wanted = "a number from 0 to 1, a fraction of the typical cost"
         if real_number("kappa", self.kappa, wanted, 0, 1) == 1:
             raise BadInput(f"kappa is {self.kappa}; expected {wanted}")
 
@@ -100,20 +101,17 @@ class Recursion(Solver):
         gap = self.gap(model, values)
         gap_error = 2 * values.error if values is not None and self.needs_values else 0.0
         kept = optimal_somewhere(model, values) if values is not None and self.prune else None
-        randomised = self.options != "deterministic"
         board = _Board.build(model, gap, gap_error, kept, randomised=False)
-        pure = board is not None
-        if board is None and randomised:
-            board = _Board.build(model, gap, gap_error, kept, randomised=True)
+        status = None
+        if board is not None:
+            board.start_above(self.kappa * board.scale)
+            status = _solve_pure(board, self.kappa * board.scale, run, self.name)
+        if self.options != "deterministic":
+            board = _Board.randomised(model, gap, gap_error, kept, board)
+            if board is not None and status is None:
+                status = _solve_mixed(board, self.kappa * board.scale, run, self.name)
         if board is None:
-            return _infeasible(model)
-        kappa = self.kappa * board.scale
-        board.start_above(kappa)
-        if randomised:
-            board.belief = np.full((board.order.size, model.samples), 1.0 / model.samples)
-        status = _solve_pure(board, kappa, run, self.name) if pure else None
-        if randomised and status is None:
-            status = _solve_mixed(board, kappa, run, self.name)
+            return infeasible(model)
         objective = board.prove(weaker=lambda: self._weaker_bound(model, run))
         run.report(f"{self.name}: proved", objective)
         return Outcome(board.policy(model), objective, status or Status.SOLVED)
@@ -172,6 +170,12 @@ class WorstCase(Recursion):
         return 0.0 if run.stop() else float(optimal_values(model, run=run).lower[model.graph.initial].max())
 
 
+def typical_cost(model: UMDP) -> float:
+    """The median, over choices that cost something, of their largest cost: the unit of κ and of tolerances."""
+    cost = model.cost.max(axis=1, initial=0.0)
+    return float(np.median(cost[cost > 0])) if (cost > 0).any() else 1.0
+
+
 def regret_gap(model: UMDP, values: OptimalValues) -> Array:  # [C, K]
     """Q^gap of every choice and sample; each is off by no more than 2·`values.error`."""
     graph = model.graph
@@ -182,10 +186,9 @@ def regret_gap(model: UMDP, values: OptimalValues) -> Array:  # [C, K]
 
 def optimal_somewhere(model: UMDP, values: OptimalValues) -> Array:  # [C]
     """The choices that are optimal in at least one sample in which their state is no dead end."""
-    finite = np.isfinite(values.upper)
-    tie = OPTIMAL_TIE * float(values.upper[finite].max(initial=0.0)) + 2 * values.error
+    tie = OPTIMAL_TIE * float(values.value[~values.dead].max(initial=0.0)) + 2 * values.error
     keep = regret_gap(model, values) <= tie
-    keep &= finite[model.graph.choice_state]
+    keep &= ~values.dead[model.graph.choice_state]
     return np.asarray(keep.any(axis=1))
 
 
@@ -233,12 +236,33 @@ class _Board:
             gap_error=gap_error,
             value=np.zeros(graph.states),
             belief=np.empty((0, model.samples)),
-            scale=float(model.cost.max(initial=0.0)) or 1.0,
+            scale=typical_cost(model),
         )
         if randomised:
             board.mix[:] = np.repeat(1.0 / np.maximum(np.diff(kept_ptr), 1), np.diff(kept_ptr))
         else:
             game.outward(*board.policy_rows, board.gap, 0.0, board.value)
+        return board
+
+    @classmethod
+    def randomised(
+        cls, model: UMDP, gap: Array, gap_error: float, kept: Array | None, pure: "_Board | None"
+    ) -> "_Board | None":
+        """The board for randomised policies, on which more states may be safe; it starts from the best pure policy."""
+        board = cls.build(model, gap, gap_error, kept, randomised=True)
+        if board is None:
+            return None
+        board.belief = np.full((board.order.size, model.samples), 1.0 / model.samples)
+        # All of the pure policy or nothing: with trying everything elsewhere it is proper, half of it may not be.
+        if pure is not None and np.isin(pure.kept[pure.mix > 0], board.kept).all():
+            weight = np.zeros(model.graph.choices)
+            weight[pure.kept] = pure.mix
+            solved = np.isin(model.graph.choice_state[board.kept], pure.order)
+            board.mix[solved] = weight[board.kept[solved]]
+            if pure.order.size == board.order.size:
+                board.value[:] = pure.value
+                return board
+        board.start_above(0.0)
         return board
 
     def start_above(self, kappa: float) -> None:
@@ -313,13 +337,13 @@ class _Board:
         trans = ranges(self.trans_ptr[choice], length)
         row, column = np.repeat(owner, length), place[self.successor[trans]]
         gap = self.gap if gap_share == 1.0 else _frozen(self.gap * gap_share)
-        for _ in range(PATIENCE):
+        for turn in range(PATIENCE):
             changed = game.replies(*self.policy_rows, gap, kappa, value, reply)
+            if turn and not changed:
+                return
             share = np.repeat(self.mix[used], length) * self.prob[trans, reply[row]]
             paid = np.bincount(owner, weights=self.mix[used] * (gap[choice, reply[owner]] + kappa), minlength=size)
             value[self.order] = solve_chain(row, column, share, paid)
-            if not changed:
-                return
 
     def prove(self, weaker: Callable[[], float]) -> Interval:
         """Bounds on R(initial) without κ; `weaker` is the lower one if there is no proof of a better."""
@@ -453,21 +477,8 @@ def _give_up(model: UMDP, run: Run) -> Outcome:
     """A limit came before the optimal values: a proper policy, and no bound."""
     board = _Board.build(model, model.cost, 0.0, None, randomised=False)
     status = run.stop() or Status.TIME_LIMIT
-    policy = board.policy(model) if board is not None else _infeasible(model).policy
+    policy = board.policy(model) if board is not None else infeasible(model).policy
     return Outcome(policy, Interval(0.0, np.inf), status)
-
-
-def _infeasible(model: UMDP) -> Outcome:
-    """No policy reaches a goal against every adversary: one that does so in each sample, if it is known."""
-    graph = model.graph
-    alive, allowed = jointly_proper(model)
-    weight = np.where(allowed & alive[graph.choice_state], 1.0, 0.0)
-    total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
-    weight[complete_choices(graph, np.full(graph.states, -1))[(total == 0) & ~graph.goal]] = 1.0
-    total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
-    return Outcome(
-        Policy.from_weights(graph, weight / total[graph.choice_state]), Interval(np.inf, np.inf), Status.INFEASIBLE
-    )
 
 
 def _frozen(array: Array) -> Array:
