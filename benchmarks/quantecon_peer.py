@@ -13,7 +13,7 @@ noise of the best (200 × 200).
 
 *Policy iteration* is left out: it starts from a policy that never reaches the goal, whose value near beta = 1 is
 1e12, and it ends only when a policy repeats, which ties prevent. After 20 rounds (1.1 s on 200 × 200) its values
-were still off by 1e11.
+were still off by 5e11.
 """
 
 from collections.abc import Callable

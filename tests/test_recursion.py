@@ -227,11 +227,11 @@ def test_myopic_ties_go_to_the_lowest_action_and_kappa_to_the_shorter_way():
 
 
 def test_pruning_keeps_what_is_optimal_somewhere():
-    from rue.solvers.recursion import optimal_somewhere
+    from rue.solvers.recursion import optimal_somewhere, regret_gap
 
     model = rue.domains.Disaster(width=5, height=5, seed=2).sample(8, seed=1)
     values = rue.optimal_values(model)
-    kept = optimal_somewhere(model, values)
+    kept = optimal_somewhere(model, values, regret_gap(model, values))
     inner = ~model.graph.goal
     assert kept[values.choice[inner]].all()
     assert kept.mean() < 0.6

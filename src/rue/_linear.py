@@ -23,7 +23,8 @@ def solve_chain(row: Array, column: Array, prob: Array, right: Array) -> Array:
     except RuntimeError as error:
         raise SolverFailed(f"SuperLU could not factorise a chain of {size} nodes: {error}") from None
     x = factors.solve(right)
-    return np.asarray(x + factors.solve(right - (x - step @ x)))
+    x = x + factors.solve(right - (x - step @ x))
+    return np.asarray(np.maximum(x, 0.0))  # as it must be, since neither P nor what is paid is negative
 
 
 def ranges(first: Array, length: Array) -> Array:

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
@@ -121,9 +122,8 @@ def solve(
     The result is written as .rue, or only its policy as .json or .csv.
     """
     solver = specs.parse_method(method, specs.parse_settings(settings or ()))
-    umdp = specs.read_model(model)
     limits = Limits(math.inf if seconds is None else seconds, math.inf if iterations is None else iterations)
-    _warm_up([solver])
+    umdp = _read_model_and_warm_up(model, [solver])
     with _ProgressBar(as_json, limits.seconds) as progress:
         solution = run_solver(umdp, solver, limits=limits, progress=progress)
     if output is not None:
@@ -185,9 +185,8 @@ def compare(
         raise BadInput(
             f"no method is named in {methods!r}; expected names with commas between them, such as reg,average"
         )
-    umdp = specs.read_model(model)
     limits = Limits(math.inf if seconds is None else seconds)
-    _warm_up(solvers)
+    umdp = _read_model_and_warm_up(model, solvers)
     solutions = []
     for solver in solvers:
         # A fresh model has nothing worked out beforehand, so that the times can be compared.
@@ -245,6 +244,14 @@ def convert(
 ) -> None:
     """Write a file in another format: policies as .json or .csv, with the names of states and actions."""
     rue.save(target, rue.load(source))
+
+
+def _read_model_and_warm_up(model: str, solvers: Sequence[Solver]) -> UMDP:
+    """The model, read while what the solvers need is made ready."""
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(specs.read_model, model)
+        _warm_up(solvers)
+        return reading.result()
 
 
 def _warm_up(solvers: Sequence[Solver]) -> None:

@@ -24,7 +24,7 @@ from rue.model import UMDP, check_same_graph
 from rue.optimal import optimal_values
 from rue.policy import Policy, check_policy
 
-TOLERANCE = 1e-14
+TOLERANCE = 1e-13
 SWEEPS = 400
 # Relative error with which the sweeps are good enough; beyond it a sample is factorised.
 GOOD_ERROR = 1e-9
@@ -174,9 +174,8 @@ def _solve(numbers: _Numbers) -> tuple[Array, Array, Array]:
     nodes, samples = cost.shape
     value, weight = np.zeros((nodes + 1, samples)), np.zeros((nodes + 1, samples))
     arrays = (rows.row_ptr, rows.target, numbers.prob)
-    slow, slow_weight, epsilon = np.zeros(samples), np.zeros(samples), np.empty(samples)
-    chain.sweep(*arrays, cost, value, SWEEPS, TOLERANCE, slow)
-    chain.sweep(*arrays, np.ones_like(cost), weight, SWEEPS, 1e-6, slow_weight)
+    slow, epsilon = np.zeros(samples), np.empty(samples)
+    chain.sweep(*arrays, cost, value, weight, SWEEPS, TOLERANCE, slow)
     chain.prove(*arrays, cost, value, weight, epsilon)
     loose = ~(epsilon * weight.max(axis=0) <= GOOD_ERROR * value.max(axis=0))
     hard = np.flatnonzero((slow > 0) | ~np.isfinite(epsilon) | loose)

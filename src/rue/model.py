@@ -28,6 +28,8 @@ from rue.errors import BadInput
 ROW_TOLERANCE = 1e-8
 LARGEST_INDEX = np.iinfo(np.int32).max
 LARGEST_COST = 1e100
+# From so many samples on, a better order of the states is worth the time to find it.
+MANY_SAMPLES = 4
 
 T = TypeVar("T")
 
@@ -427,17 +429,40 @@ def all_states_reach_goal(model: UMDP) -> bool:
 
     Then there are no dead ends in any sample, and everything that asks about them is answered at once.
     """
+    return _breadth_first(model) is not None
 
-    def compute() -> bool:
+
+def outward_order(model: UMDP) -> Array | None:
+    """All states but the goals, nearest to a goal first, by transitions that are positive in every sample.
+
+    None if some state has no such way. Near is what costs little in the averaged model, where that order pays: if there
+    are several samples to sweep.
+    """
+
+    def compute() -> Array | None:
+        graph, order = model.graph, _breadth_first(model)
+        if order is not None and model.samples >= MANY_SAMPLES:
+            order = reach.nearest(
+                *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
+                model.always_live, model.prob, model.cost,
+            )  # fmt: skip
+        return None if order is None else _freeze(order[~graph.goal[order]])
+
+    return model.remember("outward_order", compute)
+
+
+def _breadth_first(model: UMDP) -> Array | None:
+    """All states from the goals outward, by transitions that are positive in every sample; None if some are missed."""
+
+    def compute() -> Array | None:
         graph = model.graph
-        everything = np.ones(graph.choices, bool)
-        seen, _ = reach.backward(
+        seen, order = reach.backward(
             *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
-            np.ones(graph.states, bool), everything, model.always_live,
+            np.ones(graph.states, bool), np.ones(graph.choices, bool), model.always_live,
         )  # fmt: skip
-        return bool(seen.all())
+        return order if seen.all() else None
 
-    return model.remember("all_states_reach_goal", compute)
+    return model.remember("breadth_first", compute)
 
 
 def _check_goal_in_reach(model: UMDP) -> None:

@@ -28,7 +28,7 @@ from rue._flat import Array
 from rue._kernels import shortest
 from rue._linear import ranges, solve_chain
 from rue.errors import SolverFailed
-from rue.model import UMDP, all_states_reach_goal
+from rue.model import UMDP, outward_order
 from rue.solution import Run
 from rue.structure import proper_in, sweep_order
 
@@ -149,7 +149,7 @@ class _Search:
                     rows = loaded[i]
                 rows = rows.started(model, sample, before)
                 done = _iterate(rows, tolerance, run)
-                _prove_and_store(model, rows, sample, self, thorough=done)
+                _prove_and_store(model, rows, sample, self, tolerance if done else None)
                 self.done[sample] = done
                 before = rows if rows.layout is shared else None
                 run.report(f"optimal values: {int(self.done.sum())} of {model.samples} samples")
@@ -187,12 +187,8 @@ class _Layout:
     @classmethod
     def shared(cls, model: UMDP) -> "_Layout | None":
         """Rows that serve all samples, where there are no dead ends; sweeps then have one order for all."""
-        if not all_states_reach_goal(model):
-            return None
-        everything = np.ones(model.graph.choices, bool)
-        return cls.build(
-            model, sweep_order(model, model.always_live, np.ones(model.graph.states, bool), everything), everything
-        )
+        order = outward_order(model)
+        return None if order is None else cls.build(model, order, np.ones(model.graph.choices, bool))
 
     @classmethod
     def of_sample(cls, model: UMDP, sample: int, within: Array | None) -> "_Layout":
@@ -321,10 +317,10 @@ def _factorise(rows: _Sample, paid: Array | None = None) -> Array:
     return solve_chain(np.repeat(np.arange(policy.size), length), target[index], prob[index], right)
 
 
-def _prove_and_store(model: UMDP, rows: _Sample, sample: int, into: _Search, *, thorough: bool) -> None:
+def _prove_and_store(model: UMDP, rows: _Sample, sample: int, into: _Search, tolerance: float | None) -> None:
     layout, policy = rows.layout, rows.policy
     assert policy is not None
-    above, below = _bounds(rows, thorough=thorough)
+    above, below = _bounds(rows, tolerance)
     sizes = np.diff(layout.member_ptr)
     dead = ~model.graph.goal
     dead[layout.member] = False
@@ -339,11 +335,11 @@ def _prove_and_store(model: UMDP, rows: _Sample, sample: int, into: _Search, *, 
         into.choice[states, sample] = _ways_to_exit(model, layout, states, int(exits[place]), sample)
 
 
-def _bounds(rows: _Sample, *, thorough: bool) -> tuple[Array, Array]:
+def _bounds(rows: _Sample, tolerance: float | None) -> tuple[Array, Array]:
     """Proved upper and lower bounds; (∞, 0) where nothing is proved.
 
-    The values serve as weights where all costs are positive. Where that leaves too much open, and there is time to be
-    `thorough`, weights are bounds on the number of steps: of the policy, and of all policies that take near-tight
+    The values serve as weights where all costs are positive. Where that leaves too much open, and a `tolerance` says
+    what is too much, weights are bounds on the number of steps: of the policy, and of all policies that take near-tight
     choices. A wide notion of near-tight is safe where rounding blurs ties; where such choices can go round for ever, a
     narrow one may do.
     """
@@ -361,7 +357,7 @@ def _bounds(rows: _Sample, *, thorough: bool) -> tuple[Array, Array]:
 
     if not rows.free_choices:
         tighten(value, rows.proof)
-    if thorough and not (above - below <= GOOD_WIDTH * value).all():
+    if tolerance is not None and not (above - below <= max(GOOD_WIDTH, 4 * tolerance) * value).all():
         try:
             steps = np.append(_factorise(rows, np.ones(policy.size)), 0.0)
         except SolverFailed:

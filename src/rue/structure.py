@@ -21,7 +21,7 @@ import numpy as np
 
 from rue._flat import Array
 from rue._kernels import reach
-from rue.model import UMDP, all_states_reach_goal, surely_reaching
+from rue.model import UMDP, all_states_reach_goal, outward_order, surely_reaching
 
 
 def sweep_order(model: UMDP, live: Array, alive: Array, allowed: Array) -> Array:
@@ -69,8 +69,9 @@ def robustly_proper(model: UMDP, *, randomised: bool, within: Array | None = Non
     """
     graph = model.graph
     alive, allowed = _everything(model)
-    if within is None and all_states_reach_goal(model):
-        return sweep_order(model, model.always_live, alive, allowed), allowed
+    outward = outward_order(model) if within is None else None
+    if outward is not None:
+        return outward, allowed
     if within is not None:
         allowed &= within
     ever = model.ever_live

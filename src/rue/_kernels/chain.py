@@ -11,7 +11,7 @@ from numba import njit
 ROUNDING = 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def explore(entry_ptr, choice, next_ptr, next_node, trans_ptr, ever_live, start_node, goal_node):
     """Nodes that can be visited in some sample, nearest to a goal first, goals left out; then the hopeless ones."""
     nodes = entry_ptr.size - 1
@@ -80,7 +80,7 @@ def explore(entry_ptr, choice, next_ptr, next_node, trans_ptr, ever_live, start_
     return order[goals:].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def rows(order, entry_ptr, choice, weight, next_ptr, next_node, trans_ptr, goal_node, ever_live):
     """Where each visited node leads: `row_ptr`, `target` (−1: to itself), `transition`, `share` of the choice."""
     nodes = goal_node.size
@@ -113,7 +113,7 @@ def rows(order, entry_ptr, choice, weight, next_ptr, next_node, trans_ptr, goal_
     return place, row_ptr, target, transition, share
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def load(
     order, entry_ptr, choice, weight, row_ptr, transition, share, model_prob, model_cost, first, prob, cost, leave
 ):
@@ -139,7 +139,7 @@ def load(
                 cost[i, k] /= leave[i, k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def proper(row_ptr, target, prob, start):
     """In each sample: the nodes that are visited, and whether all of them can reach a goal."""
     count = row_ptr.size - 1
@@ -186,7 +186,7 @@ def proper(row_ptr, target, prob, start):
     return visited, result
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def silence(row_ptr, visited, keep, prob, cost):
     """Set to zero what is not visited in a sample, and all of the samples that are not kept."""
     for i in range(row_ptr.size - 1):
@@ -197,28 +197,35 @@ def silence(row_ptr, visited, keep, prob, cost):
                     prob[j, k] = 0.0
 
 
-@njit(cache=True, nogil=True)
-def sweep(row_ptr, target, prob, cost, value, sweeps, tolerance, slowest):
-    """Gauss–Seidel sweeps in all samples until no value changes by more than a fraction; `slowest[k]` says by what."""
+@njit(cache=True, nogil=True, error_model="numpy")
+def sweep(row_ptr, target, prob, cost, value, weight, sweeps, tolerance, slowest):
+    """Gauss–Seidel sweeps in all samples, of values and of the number of steps, which share every probability.
+
+    They end when no value changes by more than a fraction; `slowest[k]` says by how much more one still does.
+    """
     count, samples = cost.shape
     now = np.empty(samples)
+    steps = np.empty(samples)
     for _ in range(sweeps):
         slowest[:] = 0.0
         for i in range(count):
             for k in range(samples):
                 now[k] = cost[i, k]
-            for j in range(row_ptr[i], row_ptr[i + 1]):
+                steps[k] = 1.0
+            for j in range(np.uint64(row_ptr[i]), np.uint64(row_ptr[i + 1])):
+                to = np.uint32(target[j])
                 for k in range(samples):
-                    now[k] += prob[j, k] * value[target[j], k]
+                    now[k] += prob[j, k] * value[to, k]
+                    steps[k] += prob[j, k] * weight[to, k]
             for k in range(samples):
-                change = abs(now[k] - value[i, k]) - tolerance * now[k]
-                slowest[k] = max(slowest[k], change)
+                slowest[k] = max(slowest[k], abs(now[k] - value[i, k]) - tolerance * now[k])
                 value[i, k] = now[k]
+                weight[i, k] = steps[k]
         if slowest.max() <= 0.0:
             break
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def prove(row_ptr, target, prob, cost, value, weight, epsilon):
     """For each sample an ε such that the true values lie within `value` ± ε·`weight`; infinite if none is proved.
 

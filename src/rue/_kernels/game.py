@@ -13,7 +13,7 @@ from numba import njit
 ROUNDING = 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def regret_gap(choice_ptr, trans_ptr, successor, prob, cost, value, gap):
     """g_k(s,a) = C̄_k(s,a) + Σ T_k V*_k(s') − V*_k(s), the paper's Q^gap; never below zero.
 
@@ -24,7 +24,7 @@ def regret_gap(choice_ptr, trans_ptr, successor, prob, cost, value, gap):
         for c in range(choice_ptr[s], choice_ptr[s + 1]):
             for k in range(samples):
                 gap[c, k] = cost[c, k] - value[s, k]
-            for t in range(trans_ptr[c], trans_ptr[c + 1]):
+            for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
                 for k in range(samples):
                     if prob[t, k] > 0.0:
                         gap[c, k] += prob[t, k] * value[successor[t], k]
@@ -33,7 +33,7 @@ def regret_gap(choice_ptr, trans_ptr, successor, prob, cost, value, gap):
                     gap[c, k] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def myopic_gap(choice_ptr, cost, gap):
     """g_k(s,a) = C̄_k(s,a) − min_b C̄_k(s,b), over all actions of the state."""
     samples = cost.shape[1]
@@ -46,15 +46,15 @@ def myopic_gap(choice_ptr, cost, gap):
                 gap[c, k] = cost[c, k] - low
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _backup(c, s, trans_ptr, successor, prob, gap, kappa, value, total, leave):
     """Per sample: what choice c costs from here on, but for staying, and with which probability it leaves s."""
     samples = total.size
     for k in range(samples):
         total[k] = gap[c, k] + kappa
         leave[k] = 0.0
-    for t in range(trans_ptr[c], trans_ptr[c + 1]):
-        to = successor[t]
+    for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
+        to = np.uint32(successor[t])
         if to != s:
             v = value[to]
             for k in range(samples):
@@ -62,7 +62,7 @@ def _backup(c, s, trans_ptr, successor, prob, gap, kappa, value, total, leave):
                 total[k] += prob[t, k] * v
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def outward(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value):
     """First values and a policy that is proper against every adversary, in one pass from the goals outward.
 
@@ -83,7 +83,7 @@ def outward(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, 
             for k in range(samples):
                 total[k] = gap[c, k] + kappa
                 inward[k] = 0.0
-            for t in range(trans_ptr[c], trans_ptr[c + 1]):
+            for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
                 v = value[successor[t]]
                 if not np.isnan(v):
                     for k in range(samples):
@@ -102,7 +102,7 @@ def outward(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, 
         value[s] = best
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def replies(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, reply):
     """The adversary's best sample at each state against a fixed policy; tells how many changed."""
     samples = prob.shape[1]
@@ -126,7 +126,7 @@ def replies(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, 
     return changed
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def improve_pure(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, tolerance, break_ties):
     """A greedy Gauss–Seidel sweep over single choices. Returns how many changed and the largest change of a value.
 
@@ -169,7 +169,7 @@ def improve_pure(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, ka
     return changed, delta
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def pack(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, row_ptr, target, share, paid, visits):
     """The rows of the policy alone, side by side in memory, self-loops taken out; the last five are filled.
 
@@ -189,7 +189,7 @@ def pack(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, row_ptr, t
                 continue
             for k in range(samples):
                 paid[i, k] += x * gap[kept[j], k]
-            for t in range(trans_ptr[kept[j]], trans_ptr[kept[j] + 1]):
+            for t in range(np.uint64(trans_ptr[kept[j]]), np.uint64(trans_ptr[kept[j] + 1])):
                 if successor[t] != order[i]:
                     target[size] = successor[t]
                     for k in range(samples):
@@ -205,7 +205,7 @@ def pack(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, row_ptr, t
                 share[j, k] = share[j, k] * visits[i, k] if share[j, k] > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def settle(order, row_ptr, target, share, paid, visits, kappa, value, sweeps, tolerance, ceiling):
     """Sweeps on packed rows with the policy fixed: the adversary alone improves. Infinite beyond the ceiling."""
     samples = paid.shape[1]
@@ -216,8 +216,8 @@ def settle(order, row_ptr, target, share, paid, visits, kappa, value, sweeps, to
         for i in range(order.size):
             for k in range(samples):
                 total[k] = paid[i, k] + kappa * visits[i, k]
-            for j in range(row_ptr[i], row_ptr[i + 1]):
-                v = value[target[j]]
+            for j in range(np.uint64(row_ptr[i]), np.uint64(row_ptr[i + 1])):
+                v = value[np.uint32(target[j])]
                 for k in range(samples):
                     total[k] += share[j, k] * v
             worst = total.max()
@@ -231,7 +231,7 @@ def settle(order, row_ptr, target, share, paid, visits, kappa, value, sweeps, to
     return delta
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def solve_matrix(matrix, tableau, basis, mix, belief):
     """The value of a matrix game by a tableau simplex: column player mixes `mix` to minimise the largest row.
 
@@ -307,7 +307,7 @@ def solve_matrix(matrix, tableau, basis, mix, belief):
     return value, pivots
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def improve_mixed(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, tolerance, belief):
     """A greedy sweep over distributions: one matrix game per state. `belief[i]` is the adversary's answer.
 
@@ -355,7 +355,7 @@ def improve_mixed(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, k
     return changed, delta, pivots
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _answered(c, s, i, trans_ptr, successor, prob, gap, value, weight, belief, mixed, q, w, leave):
     """A choice's backup of values and of weights, but for staying, under the adversary's answer to it.
 
@@ -367,8 +367,8 @@ def _answered(c, s, i, trans_ptr, successor, prob, gap, value, weight, belief, m
         q[k] = gap[c, k]
         w[k] = 0.0
         leave[k] = 0.0
-    for t in range(trans_ptr[c], trans_ptr[c + 1]):
-        to = successor[t]
+    for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
+        to = np.uint32(successor[t])
         if to != s:
             v = value[to]
             u = weight[to]
@@ -392,7 +392,7 @@ def _answered(c, s, i, trans_ptr, successor, prob, gap, value, weight, belief, m
     return q[worst], w[worst], leave[worst], worst
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def tight_rows(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, value, belief, mixed, slack):
     """The near-tight choices of each state, as rows of outcomes under the adversary's answer.
 
@@ -430,7 +430,7 @@ def tight_rows(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, valu
         for j in range(kept_ptr[i], kept_ptr[i + 1]):
             if answer[j] < 0:
                 continue
-            for t in range(trans_ptr[kept[j]], trans_ptr[kept[j] + 1]):
+            for t in range(np.uint64(trans_ptr[kept[j]]), np.uint64(trans_ptr[kept[j] + 1])):
                 p = 0.0
                 if mixed:
                     for k in range(samples):
@@ -446,7 +446,7 @@ def tight_rows(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, valu
     return row_ptr, out_ptr, target, share
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def longest(row_ptr, out_ptr, target, share, weight, sweeps, ceiling):
     """Upper estimates of the steps of any policy that takes only the rows given, by sweeps on `weight` by place."""
     count = row_ptr.size - 1
@@ -473,7 +473,7 @@ def longest(row_ptr, out_ptr, target, share, weight, sweeps, ceiling):
     return delta
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def prove_upper(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, gap_error, value, weight):
     """The smallest ε for which value + ε·weight bounds the policy's worst case from above; see `shortest.prove`.
 
@@ -500,7 +500,7 @@ def prove_upper(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, gap
             c = kept[j]
             for k in range(samples):
                 q[k] += x * gap[c, k]
-            for t in range(trans_ptr[c], trans_ptr[c + 1]):
+            for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
                 if successor[t] == s:
                     continue
                 terms += 2
@@ -522,7 +522,7 @@ def prove_upper(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, gap
     return need if need <= room else np.inf
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def prove_lower(order, kept_ptr, kept, trans_ptr, successor, prob, gap, gap_error, value, weight, belief, mixed):
     """The smallest ε for which value − ε·weight bounds every policy's worst case from below; see `shortest.prove`."""
     samples = prob.shape[1]

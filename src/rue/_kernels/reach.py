@@ -77,10 +77,10 @@ def backward(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allo
         target = order[head]
         head += 1
         for i in range(pred_ptr[target], pred_ptr[target + 1]):
-            t = pred_trans[i]
-            choice = trans_choice[t]
-            state = choice_state[choice]
-            if live[t] and allowed[choice] and alive[state] and not seen[state]:
+            t = np.uint32(pred_trans[i])
+            choice = np.uint32(trans_choice[t])
+            state = np.uint32(choice_state[choice])
+            if not seen[state] and live[t] and allowed[choice] and alive[state]:
                 seen[state] = True
                 order[count] = state
                 count += 1
@@ -192,3 +192,75 @@ def attract(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allow
                 queue[count] = state
                 count += 1
     return seen, queue[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def nearest(pred_ptr, pred_trans, trans_choice, choice_state, goal, live, prob, cost):
+    """All states by their estimated cost to a goal in the averaged model: Dijkstra's algorithm.
+
+    A choice is tried until it lands, by a live transition, on a state that is settled; what that costs is the estimate.
+    """
+    states = goal.size
+    samples = prob.shape[1]
+    mass = np.zeros(cost.shape[0])
+    paid = np.empty(cost.shape[0])
+    for c in range(cost.shape[0]):
+        paid[c] = cost[c].sum() / samples
+    best = np.full(states, np.inf)
+    done = np.zeros(states, np.bool_)
+    order = np.empty(states, np.int32)
+    count = 0
+    key = np.empty(4 * states + 16)
+    owner = np.empty(4 * states + 16, np.int32)
+    size = 0
+    for s in range(states):
+        if goal[s]:
+            best[s] = 0.0
+            key[size] = 0.0
+            owner[size] = s
+            size += 1
+    while size > 0:
+        settled = key[0]
+        s = owner[0]
+        size -= 1
+        last, last_owner = key[size], owner[size]
+        i = 0
+        while 2 * i + 1 < size:
+            j = 2 * i + 1
+            if j + 1 < size and key[j + 1] < key[j]:
+                j += 1
+            if key[j] >= last:
+                break
+            key[i], owner[i] = key[j], owner[j]
+            i = j
+        key[i], owner[i] = last, last_owner
+        if done[s]:
+            continue
+        done[s] = True
+        order[count] = s
+        count += 1
+        for a in range(pred_ptr[s], pred_ptr[s + 1]):
+            t = np.uint32(pred_trans[a])
+            c = np.uint32(trans_choice[t])
+            u = np.uint32(choice_state[c])
+            if done[u] or not live[t]:
+                continue
+            p = 0.0
+            for k in range(samples):
+                p += prob[t, k]
+            p /= samples
+            mass[c] += p
+            paid[c] += p * settled
+            q = paid[c] / mass[c]
+            if q < best[u]:
+                best[u] = q
+                if size == key.size:
+                    key = np.concatenate((key, np.empty(size)))
+                    owner = np.concatenate((owner, np.empty(size, np.int32)))
+                i = size
+                size += 1
+                while i > 0 and key[(i - 1) // 2] > q:
+                    key[i], owner[i] = key[(i - 1) // 2], owner[(i - 1) // 2]
+                    i = (i - 1) // 2
+                key[i], owner[i] = q, u
+    return order[:count].copy()

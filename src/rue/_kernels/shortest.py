@@ -3,6 +3,8 @@
 Rows are local. States are renumbered by place: nearest to a goal first, which is the order of the sweeps; all
 goals share the last place. Self-loops are taken out (a choice that stays with probability p costs c/(1−p) and
 else behaves as its other outcomes, scaled). Choices that a policy must not take cost infinity.
+
+Hot loops index with unsigned integers: with signed ones numba looks for negative indices each time.
 """
 
 import numpy as np
@@ -11,69 +13,72 @@ from numba import njit
 ROUNDING = 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def localise(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
     """Rows by place, without self-loops: the choices of all states that share a place, less those in `drop`.
 
     Returns `row_ptr` (choices of a place), `choice`, `out_ptr` (outcomes of a choice), `transition`, `target`.
     """
     places = member_ptr.size - 1
-    choices = 0
-    transitions = 0
-    for i in range(places):
-        for m in range(member_ptr[i], member_ptr[i + 1]):
-            for c in range(choice_ptr[member[m]], choice_ptr[member[m] + 1]):
-                if drop[c]:
-                    continue
-                choices += 1
-                for t in range(trans_ptr[c], trans_ptr[c + 1]):
-                    if place[successor[t]] != i:
-                        transitions += 1
     row_ptr = np.empty(places + 1, np.int32)
-    choice = np.empty(choices, np.int32)
-    out_ptr = np.empty(choices + 1, np.int32)
-    transition = np.empty(transitions, np.int32)
-    target = np.empty(transitions, np.int32)
+    choice = np.empty(drop.size, np.int32)
+    out_ptr = np.empty(drop.size + 1, np.int32)
+    transition = np.empty(successor.size, np.int32)
+    target = np.empty(successor.size, np.int32)
     row_ptr[0] = 0
     out_ptr[0] = 0
     choices = 0
     transitions = 0
     for i in range(places):
         for m in range(member_ptr[i], member_ptr[i + 1]):
-            for c in range(choice_ptr[member[m]], choice_ptr[member[m] + 1]):
+            s = np.uint32(member[m])
+            for c in range(np.uint64(choice_ptr[s]), np.uint64(choice_ptr[s + 1])):
                 if drop[c]:
                     continue
-                for t in range(trans_ptr[c], trans_ptr[c + 1]):
-                    if place[successor[t]] != i:
+                for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
+                    j = place[np.uint32(successor[t])]
+                    if j != i:
                         transition[transitions] = t
-                        target[transitions] = place[successor[t]]
+                        target[transitions] = j
                         transitions += 1
                 choice[choices] = c
                 choices += 1
                 out_ptr[choices] = transitions
         row_ptr[i + 1] = choices
-    return row_ptr, choice, out_ptr, transition, target
+    return row_ptr, choice[:choices], out_ptr[: choices + 1], transition[:transitions], target[:transitions]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def load(choice, out_ptr, transition, model_prob, model_cost, first, allowed, prob, cost):
     """Fill in the numbers of the samples from `first` on, one row of `prob` and `cost` for each.
 
     Several are taken at once, as they lie side by side in the model.
     """
+    count = prob.shape[0]
+    leave = np.empty(count)
     for i in range(choice.size):
         c = choice[i]
-        for b in range(prob.shape[0]):
-            leave = 0.0
-            for j in range(out_ptr[i], out_ptr[i + 1]):
-                leave += model_prob[transition[j], first + b]
-            usable = allowed[c] and leave > 0.0
-            for j in range(out_ptr[i], out_ptr[i + 1]):
-                prob[b, j] = model_prob[transition[j], first + b] / leave if usable else 0.0
-            cost[b, i] = model_cost[c, first + b] / leave if usable else np.inf
+        leave[:] = 0.0
+        for j in range(out_ptr[i], out_ptr[i + 1]):
+            for b in range(count):
+                p = model_prob[transition[j], first + b]
+                prob[b, j] = p
+                leave[b] += p
+        for b in range(count):
+            if not (allowed[c] and leave[b] > 0.0):
+                cost[b, i] = np.inf
+                for j in range(out_ptr[i], out_ptr[i + 1]):
+                    prob[b, j] = 0.0
+            elif leave[b] == 1.0:
+                cost[b, i] = model_cost[c, first + b]
+            else:
+                scale = 1.0 / leave[b]
+                cost[b, i] = model_cost[c, first + b] * scale
+                for j in range(out_ptr[i], out_ptr[i + 1]):
+                    prob[b, j] *= scale
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def outward(row_ptr, out_ptr, target, prob, cost, value, policy):
     """First values and a proper policy in one pass from the goals outward.
 
@@ -87,8 +92,8 @@ def outward(row_ptr, out_ptr, target, prob, cost, value, policy):
         for c in range(row_ptr[i], row_ptr[i + 1]):
             inward = 0.0
             total = cost[c]
-            for t in range(out_ptr[c], out_ptr[c + 1]):
-                j = target[t]
+            for t in range(np.uint64(out_ptr[c]), np.uint64(out_ptr[c + 1])):
+                j = np.uint32(target[t])
                 if j < i or j == count:
                     inward += prob[t]
                     total += prob[t] * value[j]
@@ -98,7 +103,7 @@ def outward(row_ptr, out_ptr, target, prob, cost, value, policy):
         value[i] = best
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def improve(row_ptr, out_ptr, target, prob, cost, value, policy, tolerance):
     """One greedy Gauss–Seidel sweep. A choice is left only for one that is better by more than a tolerance.
 
@@ -111,11 +116,15 @@ def improve(row_ptr, out_ptr, target, prob, cost, value, policy, tolerance):
         best = np.inf
         current = np.inf
         arg = -1
+        mine = policy[i]
+        t = np.uint64(out_ptr[row_ptr[i]])
         for c in range(row_ptr[i], row_ptr[i + 1]):
             q = cost[c]
-            for t in range(out_ptr[c], out_ptr[c + 1]):
-                q += prob[t] * value[target[t]]
-            if c == policy[i]:
+            end = np.uint64(out_ptr[c + 1])
+            while t < end:
+                q += prob[t] * value[np.uint32(target[t])]
+                t += np.uint64(1)
+            if c == mine:
                 current = q
             if q < best:
                 best = q
@@ -130,7 +139,7 @@ def improve(row_ptr, out_ptr, target, prob, cost, value, policy, tolerance):
     return changed, delta
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def settle(out_ptr, target, prob, cost, value, policy, sweeps, tolerance, ptr, to, p, own):
     """Gauss–Seidel sweeps with the policy fixed, on a packed copy of its rows, until little changes.
 
@@ -149,10 +158,13 @@ def settle(out_ptr, target, prob, cost, value, policy, sweeps, tolerance, ptr, t
     delta = 0.0
     for _ in range(sweeps):
         delta = 0.0
+        j = np.uint64(0)
         for i in range(count):
             q = own[i]
-            for j in range(ptr[i], ptr[i + 1]):
-                q += p[j] * value[to[j]]
+            end = np.uint64(ptr[i + 1])
+            while j < end:
+                q += p[j] * value[np.uint32(to[j])]
+                j += np.uint64(1)
             delta = max(delta, abs(q - value[i]) / max(abs(q), 1e-300))
             value[i] = q
         if delta <= tolerance:
@@ -160,7 +172,7 @@ def settle(out_ptr, target, prob, cost, value, policy, sweeps, tolerance, ptr, t
     return delta
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def steps(row_ptr, out_ptr, target, prob, cost, value, policy, slack, weight, sweeps, ceiling):
     """Upper estimates of the number of steps of any policy that takes only near-tight choices, by sweeps.
 
@@ -194,7 +206,7 @@ def steps(row_ptr, out_ptr, target, prob, cost, value, policy, slack, weight, sw
     return delta
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def prove(row_ptr, out_ptr, target, prob, cost, value, weight, policy):
     """How far `value` must move along `weight` to be proved, once over all choices.
 
@@ -216,10 +228,11 @@ def prove(row_ptr, out_ptr, target, prob, cost, value, weight, policy):
                 continue
             q = cost[c]
             w = 0.0
-            for t in range(out_ptr[c], out_ptr[c + 1]):
-                q += prob[t] * value[target[t]]
-                w += prob[t] * weight[target[t]]
-            unit = ROUNDING * (out_ptr[c + 1] - out_ptr[c] + 6)
+            for t in range(np.uint64(out_ptr[c]), np.uint64(out_ptr[c + 1])):
+                j = np.uint32(target[t])
+                q += prob[t] * value[j]
+                w += prob[t] * weight[j]
+            unit = ROUNDING * (2 * (out_ptr[c + 1] - out_ptr[c]) + 8)
             error = unit * (q + value[i])
             drop = weight[i] - w - unit * (weight[i] + w)
             short = value[i] - q + error

@@ -48,6 +48,7 @@ from rue._flat import Array
 from rue._kernels import game
 from rue._linear import ranges, solve_chain
 from rue.errors import BadInput, SolverFailed
+from rue.evaluate import is_proper
 from rue.model import UMDP
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
@@ -96,18 +97,23 @@ class Recursion(Solver):
         values = None
         if self.needs_values or self.prune:
             values = optimal_values(model, run=run)
-            if not values.complete:
-                return _give_up(model, run)
+        if run.stop():
+            return _give_up(model, values, run)
         gap = self.gap(model, values)
         gap_error = 2 * values.error if values is not None and self.needs_values else 0.0
-        kept = optimal_somewhere(model, values) if values is not None and self.prune else None
+        kept = None
+        if values is not None and self.prune:
+            kept = optimal_somewhere(model, values, gap if self.needs_values else regret_gap(model, values))
+        if run.stop():
+            return _give_up(model, values, run)
         board = _Board.build(model, gap, gap_error, kept, randomised=False)
         status = None
         if board is not None:
-            board.start_above(self.kappa * board.scale)
+            if run.stop() or not board.start_above(self.kappa * board.scale, run):
+                return _give_up(model, values, run)
             status = _solve_pure(board, self.kappa * board.scale, run, self.name)
         if self.options != "deterministic":
-            board = _Board.randomised(model, gap, gap_error, kept, board)
+            board = _Board.randomised(model, gap, gap_error, kept, board, run)
             if board is not None and status is None:
                 status = _solve_mixed(board, self.kappa * board.scale, run, self.name)
         if board is None:
@@ -184,10 +190,10 @@ def regret_gap(model: UMDP, values: OptimalValues) -> Array:  # [C, K]
     return _frozen(gap)
 
 
-def optimal_somewhere(model: UMDP, values: OptimalValues) -> Array:  # [C]
-    """The choices that are optimal in at least one sample in which their state is no dead end."""
+def optimal_somewhere(model: UMDP, values: OptimalValues, gap: Array) -> Array:  # [C]
+    """The choices whose regret gap is zero in at least one sample in which their state is no dead end."""
     tie = OPTIMAL_TIE * float(values.value[~values.dead].max(initial=0.0)) + 2 * values.error
-    keep = regret_gap(model, values) <= tie
+    keep = gap <= tie
     keep &= ~values.dead[model.graph.choice_state]
     return np.asarray(keep.any(axis=1))
 
@@ -207,6 +213,7 @@ class _Board:
     gap: Array
     gap_error: float
     value: Array  # [S]
+    steps: Array  # [S] bounds on the policy's number of steps, as far as they were counted
     belief: Array  # [n, K] the adversary's answer, or [0, K] where it sees the choice
     scale: float
 
@@ -235,6 +242,7 @@ class _Board:
             gap=gap,
             gap_error=gap_error,
             value=np.zeros(graph.states),
+            steps=np.zeros(graph.states),
             belief=np.empty((0, model.samples)),
             scale=typical_cost(model),
         )
@@ -246,7 +254,7 @@ class _Board:
 
     @classmethod
     def randomised(
-        cls, model: UMDP, gap: Array, gap_error: float, kept: Array | None, pure: "_Board | None"
+        cls, model: UMDP, gap: Array, gap_error: float, kept: Array | None, pure: "_Board | None", run: Run
     ) -> "_Board | None":
         """The board for randomised policies, on which more states may be safe; it starts from the best pure policy."""
         board = cls.build(model, gap, gap_error, kept, randomised=True)
@@ -262,37 +270,44 @@ class _Board:
             if pure.order.size == board.order.size:
                 board.value[:] = pure.value
                 return board
-        board.start_above(0.0)
+        board.start_above(0.0, run)
         return board
 
-    def start_above(self, kappa: float) -> None:
+    def start_above(self, kappa: float, run: Run) -> bool:
         """Start from above the policy's worst case, so that all policies that improve on it are proper too.
 
-        With w ≥ 1 − δ + T w for every sample, c·w/(1 − δ) is above the sum of gaps that are all at most c.
+        With w ≥ 1 − δ + T w for every sample, c·w/(1 − δ) is above the sum of gaps that are all at most c. False if a
+        limit came first.
         """
         worst_gap = float(self.gap[self.kept[self.mix > 0]].max(initial=0.0))
         self.value[self.order] = 0.0
-        self.lift(worst_gap + kappa)
+        self.lift(worst_gap + kappa, run)
         self.settle(kappa, 1e-6 * self.scale)
+        return run.stop() is None
 
-    def lift(self, amount: float) -> None:
+    def lift(self, amount: float, run: Run) -> None:
         """Raise the values by what `amount` more per step can come to under the policy."""
-        steps = np.zeros(self.value.size)
-        short = self.count_steps(steps)
-        self.value[self.order] += amount / (1 - min(short, 0.5)) * steps[self.order]
+        short = self.count_steps(run)
+        self.value[self.order] += amount / (1 - min(short, 0.5)) * self.steps[self.order]
 
-    def count_steps(self, steps: Array) -> float:
-        """Bounds on the policy's number of steps against any adversary, up to what is returned; infinite if unknown."""
+    def count_steps(self, run: Run | None = None) -> float:
+        """Bound the policy's number of steps against any adversary, up to what is returned; infinite if unknown.
+
+        It goes on from the steps that were counted last.
+        """
         game.pack(*self.policy_rows, self.gap, *self.packed)
         self.packed[3][:] = 0.0  # nothing paid but one unit for each step
-        short = game.settle(self.order, *self.packed, 1.0, steps, 100 * SWEEPS, 0.1, MOST_STEPS)
-        if short < 0.5:
-            return float(short)
+        short = np.inf
+        for _ in range(100):
+            short = game.settle(self.order, *self.packed, 1.0, self.steps, SWEEPS, 0.1, MOST_STEPS)
+            if short < 0.5 or (run is not None and run.stop()):
+                return float(short)
+        self.steps[self.order] = 0.0
         try:
-            self.factorise(0.0, 1.0, steps)
+            self.factorise(0.0, 1.0, self.steps)
         except SolverFailed:
             return np.inf
-        return float(game.settle(self.order, *self.packed, 1.0, steps, 1, 0.0, MOST_STEPS))
+        return float(game.settle(self.order, *self.packed, 1.0, self.steps, 1, 0.0, MOST_STEPS))
 
     @property
     def policy_rows(self) -> tuple[Array, ...]:
@@ -349,25 +364,23 @@ class _Board:
         """Bounds on R(initial) without κ; `weaker` is the lower one if there is no proof of a better."""
         if self.initial not in self.order:  # it is a goal
             return Interval(0.0, 0.0)
-        steps = np.zeros(self.value.size)
-        upper = self._prove_upper(steps)
-        lower = self._prove_lower(steps)
+        upper = self._prove_upper()
+        lower = self._prove_lower()
         return Interval(min(lower if lower is not None else weaker(), upper), upper)
 
-    def _prove_upper(self, steps: Array) -> float:
-        """An upper bound; `steps` is filled with bounds on the policy's number of steps."""
-        if not self.count_steps(steps) < 0.5:
+    def _prove_upper(self) -> float:
+        if not self.count_steps() < 0.5:
             return np.inf
-        need = game.prove_upper(*self.policy_rows, self.gap, self.gap_error, self.value, steps)
-        return float(self.value[self.initial] + need * steps[self.initial]) if np.isfinite(need) else np.inf
+        need = game.prove_upper(*self.policy_rows, self.gap, self.gap_error, self.value, self.steps)
+        return float(self.value[self.initial] + need * self.steps[self.initial]) if np.isfinite(need) else np.inf
 
-    def _prove_lower(self, steps: Array) -> float | None:
+    def _prove_lower(self) -> float | None:
         """A lower bound; a wide notion of near-tight is tried first, and a narrow one where that can go round."""
         mixed = self.belief.shape[0] > 0
         rows = self.policy_rows
         for slack in (1e-4, 1e-7, 1e-10):
             tight = game.tight_rows(*rows, self.gap, self.value, self.belief, mixed, slack * self.scale)
-            weight = np.append(steps[self.order], 0.0)
+            weight = np.append(self.steps[self.order], 0.0)
             if not game.longest(*tight, weight, 100 * SWEEPS, MOST_STEPS) < 0.5:
                 continue
             by_state = np.zeros(self.value.size)
@@ -421,7 +434,7 @@ def _solve_mixed(board: _Board, kappa: float, run: Run, name: str) -> Status | N
         run.count("pivots", pivots)
         return changed, delta
 
-    board.lift(kappa)
+    board.lift(kappa, run)
     status = _iterate(board, improve, kappa, run, name)
     if status is None:
         board.evaluate(0.0)
@@ -473,10 +486,14 @@ def _choices_in_order(model: UMDP, order: Array, allowed: Array) -> tuple[Array,
     return np.concatenate(([0], np.cumsum(counts))), choice[keep].astype(np.int32)
 
 
-def _give_up(model: UMDP, run: Run) -> Outcome:
-    """A limit came before the optimal values: a proper policy, and no bound."""
-    board = _Board.build(model, model.cost, 0.0, None, randomised=False)
+def _give_up(model: UMDP, values: OptimalValues | None, run: Run) -> Outcome:
+    """A limit came before the game began: a policy that is proper in every sample if one is at hand, and no bound."""
     status = run.stop() or Status.TIME_LIMIT
+    if values is not None:
+        policy = Policy.from_choices(model.graph, complete_choices(model.graph, values.choice[:, 0]))
+        if is_proper(model, policy).all():
+            return Outcome(policy, Interval(0.0, np.inf), status)
+    board = _Board.build(model, model.cost, 0.0, None, randomised=False)
     policy = board.policy(model) if board is not None else infeasible(model).policy
     return Outcome(policy, Interval(0.0, np.inf), status)
 
