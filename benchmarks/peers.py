@@ -31,7 +31,7 @@ from rue.optimal import OptimalValues, optimal_values
 
 ACCURACY = 1e-6
 ROUNDING = 1e-9
-TOLERANCE = 5e-10
+TOLERANCE = 4e-9
 REPEATS = 3
 SIZES, QUICK_SIZES = (200, 400), (20, 40)
 DERIVED = ("goal", "choice_state", "trans_choice", "predecessors")  # what a graph remembers

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict
 from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
@@ -250,13 +250,15 @@ def _read_model_and_warm_up(model: str, solvers: Sequence[Solver]) -> UMDP:
     """The model, read while what the solvers need is made ready."""
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(specs.read_model, model)
-        _warm_up(solvers)
+        wait([reading], timeout=0.1)
+        if not reading.done() or reading.exception() is None:  # a bad model is told at once
+            _warm_up(solvers)
         return reading.result()
 
 
 def _warm_up(solvers: Sequence[Solver]) -> None:
     """Compile what the solvers need, which happens once after installation, before any clock is started."""
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, quiet=not sys.stderr.isatty())
     tiny = rue.domains.Disaster(width=3, height=3, seed=1).sample(2, seed=1)
     notice = threading.Timer(2.0, lambda: console.print("compiling, once after installation …", style="dim"))
     notice.daemon = True

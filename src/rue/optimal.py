@@ -188,7 +188,7 @@ class _Layout:
     def shared(cls, model: UMDP) -> "_Layout | None":
         """Rows that serve all samples, where there are no dead ends; sweeps then have one order for all."""
         order = outward_order(model)
-        return None if order is None else cls.build(model, order, np.ones(model.graph.choices, bool))
+        return None if order is None else cls.build(model, order.copy(), np.ones(model.graph.choices, bool))
 
     @classmethod
     def of_sample(cls, model: UMDP, sample: int, within: Array | None) -> "_Layout":

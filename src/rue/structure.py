@@ -71,7 +71,7 @@ def robustly_proper(model: UMDP, *, randomised: bool, within: Array | None = Non
     alive, allowed = _everything(model)
     outward = outward_order(model) if within is None else None
     if outward is not None:
-        return outward, allowed
+        return outward.copy(), allowed
     if within is not None:
         allowed &= within
     ever = model.ever_live

@@ -9,6 +9,8 @@ import numpy as np
 from numba import njit
 
 ROUNDING = 2.0**-53
+# Numbers below this lose their precision; it is added to every bound on a rounding error.
+TINY = 1e-290
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -249,7 +251,7 @@ def prove(row_ptr, target, prob, cost, value, weight, epsilon):
             if not (0.0 <= value[i, k] < np.inf and 0.0 <= weight[i, k] < np.inf):
                 epsilon[k] = np.inf
                 continue
-            off = abs(backup[k] - value[i, k]) + unit * (backup[k] + value[i, k])
+            off = abs(backup[k] - value[i, k]) + unit * (backup[k] + value[i, k]) + TINY
             drop = weight[i, k] - carried[k] - unit * (weight[i, k] + carried[k])
             if off > 0.0:
                 epsilon[k] = max(epsilon[k], off / drop) if drop > 0.0 else np.inf

@@ -11,6 +11,8 @@ import numpy as np
 from numba import njit
 
 ROUNDING = 2.0**-53
+# Numbers below this lose their precision; it is added to every bound on a rounding error.
+TINY = 1e-290
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -221,6 +223,8 @@ def settle(order, row_ptr, target, share, paid, visits, kappa, value, sweeps, to
                 for k in range(samples):
                     total[k] += share[j, k] * v
             worst = total.max()
+            if worst < TINY:
+                worst = 0.0
             change = abs(worst - value[order[i]])
             delta = max(delta, change)
             value[order[i]] = worst
@@ -513,7 +517,7 @@ def prove_upper(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, gap
                     leave[k] += p
         unit = ROUNDING * terms
         for k in range(samples):
-            over = q[k] - leave[k] * value[s] + unit * (q[k] + leave[k] * value[s])
+            over = q[k] - leave[k] * value[s] + unit * (q[k] + leave[k] * value[s]) + TINY
             drop = leave[k] * weight[s] - w[k] - unit * (w[k] + leave[k] * weight[s])
             if over > 0.0:
                 need = max(need, over / drop) if drop > 0.0 else np.inf
@@ -541,7 +545,7 @@ def prove_lower(order, kept_ptr, kept, trans_ptr, successor, prob, gap, gap_erro
                 c, s, i, trans_ptr, successor, prob, gap, value, weight, belief, mixed, q, w, leave
             )
             unit = ROUNDING * (trans_ptr[c + 1] - trans_ptr[c] + 8 + (samples if mixed else 0))
-            short = left * value[s] - backup + gap_error + unit * (backup + left * value[s])
+            short = left * value[s] - backup + gap_error + unit * (backup + left * value[s]) + TINY
             drop = left * weight[s] - carried - unit * (left * weight[s] + carried)
             if short > 0.0:
                 need = max(need, short / drop) if drop > 0.0 else np.inf

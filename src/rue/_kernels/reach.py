@@ -199,6 +199,7 @@ def nearest(pred_ptr, pred_trans, trans_choice, choice_state, goal, live, prob, 
     """All states by their estimated cost to a goal in the averaged model: Dijkstra's algorithm.
 
     A choice is tried until it lands, by a live transition, on a state that is settled; what that costs is the estimate.
+    A little is added for each step, so that free steps count as well.
     """
     states = goal.size
     samples = prob.shape[1]
@@ -206,6 +207,7 @@ def nearest(pred_ptr, pred_trans, trans_choice, choice_state, goal, live, prob, 
     paid = np.empty(cost.shape[0])
     for c in range(cost.shape[0]):
         paid[c] = cost[c].sum() / samples
+    paid += 1e-3 * paid.mean() + 1e-100
     best = np.full(states, np.inf)
     done = np.zeros(states, np.bool_)
     order = np.empty(states, np.int32)

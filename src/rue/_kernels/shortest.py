@@ -11,6 +11,8 @@ import numpy as np
 from numba import njit
 
 ROUNDING = 2.0**-53
+# Numbers below this lose their precision; it is added to every bound on a rounding error.
+TINY = 1e-290
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -233,7 +235,7 @@ def prove(row_ptr, out_ptr, target, prob, cost, value, weight, policy):
                 q += prob[t] * value[j]
                 w += prob[t] * weight[j]
             unit = ROUNDING * (2 * (out_ptr[c + 1] - out_ptr[c]) + 8)
-            error = unit * (q + value[i])
+            error = unit * (q + value[i]) + TINY
             drop = weight[i] - w - unit * (weight[i] + w)
             short = value[i] - q + error
             if short > 0.0:

@@ -332,10 +332,15 @@ class _Board:
         game.pack(*self.policy_rows, self.gap, *self.packed)
         return float(game.settle(self.order, *self.packed, kappa, self.value, SWEEPS, tolerance, np.inf))
 
+    @property
+    def precision(self) -> float:
+        """A change of a value that is no more than rounding."""
+        return 1e-14 * max(float(self.value[self.order].max(initial=0.0)), self.scale)
+
     def evaluate(self, kappa: float) -> None:
         """Let the adversary improve against the policy until it cannot."""
         for _ in range(PATIENCE):
-            if self.settle(kappa, 0.0) <= 1e-14 * float(self.value[self.order].max(initial=0.0)):
+            if self.settle(kappa, self.precision) <= self.precision:
                 return
         self.factorise(1.0, kappa, self.value)
 
@@ -416,7 +421,7 @@ def _solve_pure(board: _Board, kappa: float, run: Run, name: str) -> Status | No
         if status:
             return status
         improve(kappa, slack=1e-3 * kappa, break_ties=True)
-        board.settle(kappa, 0.0)
+        board.evaluate(0.0)  # or what is left of κ would look like a reason to change a choice
     return _iterate(board, improve, 0.0, run, name)
 
 
@@ -460,7 +465,7 @@ def _iterate(
             objective = board.prove(weaker=float)  # float() is 0
             proving += run.seconds - began
         run.report(f"{name}: round {run.iterations}", objective)
-        if not changed and delta <= 1e-14 * float(board.value[board.order].max(initial=0.0)):
+        if not changed and delta <= board.precision:
             return None
         if round_ < PATIENCE:
             board.settle(kappa, 0.01 * delta)
