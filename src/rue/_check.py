@@ -70,6 +70,9 @@ def index_array(name: str, values: object, size: int) -> np.ndarray:
 def number_array(name: str, values: object) -> np.ndarray:
     """The values as a table of floats."""
     try:
-        return np.asarray(values, dtype=float)
+        array = np.asarray(values)
+        if not np.iscomplexobj(array):
+            return array.astype(float)
     except (TypeError, ValueError):
-        raise BadInput(f"{name} is not a table of numbers, or its rows differ in length; expected numbers") from None
+        pass
+    raise BadInput(f"{name} is not a table of numbers, or its rows differ in length; expected numbers")

@@ -135,6 +135,8 @@ class UMDP:
     _memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.graph, Graph):
+            raise BadInput(f"the graph is a {type(self.graph).__name__}; expected a rue.Graph")
         object.__setattr__(self, "prob", _frozen("prob", self.prob, np.float64))
         object.__setattr__(self, "cost", _frozen("cost", self.cost, np.float64))
         if self.sample_label is not None:
@@ -242,6 +244,8 @@ class UMDP:
 
 def check_same_graph(model: UMDP, graph: Graph) -> None:
     """Refuse a policy that was made for another graph."""
+    if not isinstance(model, UMDP):
+        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
     if graph is model.graph or graph.fingerprint == model.graph.fingerprint:
         return
     raise BadInput(
@@ -263,6 +267,8 @@ def _frozen(name: str, values: ArrayLike, dtype: type) -> Array:
         raise BadInput(f"{name} holds {given.dtype} values; expected integers")
     if dtype is np.int32 and given.size and (given.max() > LARGEST_INDEX or given.min() < -LARGEST_INDEX):
         raise BadInput(f"{name} holds {max(given.max(), -given.min())}; expected numbers below {LARGEST_INDEX}")
+    if np.iscomplexobj(given):
+        raise BadInput(f"{name} holds {given.dtype} values; expected numbers")
     try:
         array: Array = np.ascontiguousarray(given, dtype=dtype)
     except (TypeError, ValueError):

@@ -21,6 +21,8 @@ from rue.solvers import Regret, solve
 
 def select(model: UMDP, count: int, *, by: str = "coverage", seed: int = 0) -> UMDP:
     """The model with `count` of its samples, chosen in one of three ways; `seed` is for "random"."""
+    if not isinstance(model, UMDP):
+        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
     way = WAYS[one_of("way to select samples", by, WAYS)]
     if not isinstance(count, int | np.integer) or not 1 <= count <= model.samples:
         raise BadInput(f"{count} samples are asked for; expected 1 to {model.samples}")

@@ -77,8 +77,8 @@ def load(path: str | Path) -> Any:
     source = Path(path)
     try:
         source.stat()
-    except OSError as error:
-        raise BadInput(f"{source}: there is no such file ({error.strerror})") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{source}: there is no such file ({getattr(error, 'strerror', error)})") from None
     try:
         with source.open("rb") as stream, zipfile.ZipFile(stream) as archive:
             header = _read_header(source, archive)
@@ -123,7 +123,7 @@ def _write_atomically(target: Path, write: Callable[[IO[bytes]], object]) -> Non
 def _write_zip(stream: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     full = {"format": FORMAT, "version": VERSION, "kind": kind, **header}
     try:
-        text = json.dumps(full, ensure_ascii=False)
+        text = json.dumps(full, ensure_ascii=False).encode()
     except (TypeError, ValueError) as error:
         raise BadInput(
             f"the {kind} cannot be saved: {error}; expected a layout of plain numbers, words and lists"
