@@ -545,7 +545,7 @@ def test_version(run):
 # Processes of their own.
 
 
-def test_a_whole_session_as_processes(tmp_path):
+def test_all_commands_one_after_another_as_processes(tmp_path):
     model, solution = tmp_path / "m.rue", tmp_path / "s.rue"
     made = in_a_process("generate", "medical", "--samples", 3, "--seed", 1, "-o", model)
     assert (made.status, made.err) == (0, "")

@@ -78,7 +78,7 @@ def robustly_proper(model: UMDP, *, randomised: bool, within: Array | None = Non
     while True:
         seen, order = reach.attract(
             *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
-            alive, allowed, model.prob, randomised,
+            alive, allowed, model.always_live, model.prob, randomised,
         )  # fmt: skip
         if not (alive & ~seen).any():
             return np.asarray(order[~graph.goal[order]]), allowed

@@ -153,11 +153,11 @@ def retreat(choice_ptr, pred_ptr, pred_trans, trans_choice, choice_state, goal, 
 
 
 @njit(cache=True, nogil=True)
-def attract(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allowed, prob, randomised):
+def attract(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allowed, always, prob, randomised):
     """Alive states that make progress to a goal whatever sample an adversary picks at each step, goals first.
 
     One choice must make progress in every sample; a randomised policy may use another one for each. Progress is
-    made towards states that come before in the order.
+    made towards states that come before in the order. `always` marks the transitions that are positive in all samples.
     """
     samples = prob.shape[1]
     states = goal.size
@@ -183,10 +183,13 @@ def attract(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allow
             if not allowed[choice] or not alive[state] or seen[state]:
                 continue
             slot = state if randomised else choice
-            for k in range(samples):
-                if prob[t, k] > 0.0 and not marked[slot, k]:
-                    marked[slot, k] = True
-                    count_marked[slot] += 1
+            if always[t]:
+                count_marked[slot] = samples
+            else:
+                for k in range(samples):
+                    if prob[t, k] > 0.0 and not marked[slot, k]:
+                        marked[slot, k] = True
+                        count_marked[slot] += 1
             if count_marked[slot] == samples:
                 seen[state] = True
                 queue[count] = state
