@@ -1,5 +1,8 @@
 """The central types, and the ways to make them."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -66,6 +69,21 @@ def test_models_are_frozen_and_share_only_what_cannot_change():
         model.prob[0, 0] = 1.0
     again = rue.UMDP(graph, model.prob, model.cost)
     assert again.prob is model.prob
+
+
+def test_copies_and_pickles_are_frozen_too():
+    model = rue.domains.Disaster(width=3, height=3, seed=1).sample(5, seed=1)
+    solution = rue.solve(model, rue.Regret())
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert (again.prob == model.prob).all() and not again.prob.flags.writeable
+        assert again.graph.fingerprint == model.graph.fingerprint
+        assert again.graph.state_label == model.graph.state_label
+        assert not again.graph.successor.flags.writeable
+    back = pickle.loads(pickle.dumps(solution))
+    assert back.regret == solution.regret and back.solver == solution.solver
+    assert rue.evaluate(model, back.policy).max_regret == solution.max_regret.upper
+    with pytest.raises(ValueError, match="read-only"):
+        rue.optimal_values(model).upper[0, 0] = 0.0
 
 
 def test_subset_takes_samples_with_their_labels():

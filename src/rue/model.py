@@ -11,7 +11,7 @@ here, when it is made; behind this door nothing checks again.
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -113,6 +113,10 @@ class Graph:
     def action_name(self, action: int) -> str:
         """The label of an action, or its number."""
         return str(action) if self.action_label is None else self.action_label[action]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made anew, so that they are frozen and checked like any other."""
+        return Graph, tuple(getattr(self, field.name) for field in fields(self))
 
     def describe_choice(self, choice: int) -> str:
         """A choice in words, for messages."""
@@ -233,6 +237,10 @@ class UMDP:
             self._memory[key] = compute()
         value: T = self._memory[key]
         return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made anew; what was worked out is not taken along."""
+        return UMDP, (self.graph, self.prob, self.cost, self.sample_label)
 
     def __repr__(self) -> str:
         graph = self.graph

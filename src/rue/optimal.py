@@ -109,7 +109,8 @@ class _Search:
         """Do the samples that are not done yet, in two threads."""
         with self.lock:
             self._finish(model, tolerance, within, run)
-        return OptimalValues(self.lower, self.upper, self.dead, self.choice, bool(self.done.all()))
+        lower, upper, dead, choice = (_fixed(array) for array in (self.lower, self.upper, self.dead, self.choice))
+        return OptimalValues(lower, upper, dead, choice, bool(self.done.all()))
 
     def _finish(self, model: UMDP, tolerance: float, within: Array | None, run: Run) -> None:
         groups = [list(range(i, min(i + BLOCK, model.samples))) for i in range(0, model.samples, BLOCK)]
@@ -370,6 +371,13 @@ def _bounds(rows: _Sample, tolerance: float | None) -> tuple[Array, Array]:
                 tighten(weight)
                 break
     return above, below
+
+
+def _fixed(array: Array) -> Array:
+    """A read-only view: what is remembered must stay what was proved."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _group(order: Array, component: Array) -> tuple[Array, Array]:

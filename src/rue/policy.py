@@ -153,6 +153,10 @@ class Policy:
         ]
         return json.dumps({"graph": graph.fingerprint, "start": start, "nodes": nodes}, indent=1, ensure_ascii=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made anew, so that they are frozen and checked like any other."""
+        return Policy, (self.graph, *(getattr(self, name) for name in _FIELDS))
+
     def __repr__(self) -> str:
         kind = "stationary" if self.is_stationary else f"{self.nodes}-node"
         return (
