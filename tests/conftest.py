@@ -1,8 +1,17 @@
-"""Settings of hypothesis: no deadlines, as machines are noisy; every failure prints how to repeat it."""
+"""Settings of hypothesis: no deadlines, as machines are noisy; every failure prints how to repeat it.
+
+Elsewhere each run tries new examples; in CI they are always the same, so that a change is judged by itself.
+"""
+
+import os
 
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "rue", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    "rue",
+    deadline=None,
+    print_blob=True,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("rue")
