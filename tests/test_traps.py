@@ -126,3 +126,31 @@ def test_average_where_the_averaged_model_has_no_way():
 def test_absurd_costs_are_refused():
     with pytest.raises(rue.BadInput, match="expected at most"):
         rue.Builder().add("A", "a", {"G": 0.5, "A": 0.5}, cost=1e308).goal("G").build()
+
+
+def test_a_limit_gives_a_policy_that_avoids_dead_ends():
+    # The optimal policy of sample 0 is a trap in sample 1; another one is safe in both.
+    builder = rue.Builder(samples=2)
+    builder.add("A", "bold", {"G": [1, 0], "D": [0, 1]}, cost=1.0)
+    builder.add("A", "safe", {"G": 1.0}, cost=3.0)
+    builder.add("D", "stay", {"D": 1.0}, cost=1.0)
+    model = builder.goal("G").build()
+    for solver in (rue.BestSample(), rue.Regret(), rue.WorstCase()):
+        fresh = rue.UMDP(model.graph, model.prob, model.cost)
+        solution = rue.solve(fresh, solver, limits=rue.Limits(seconds=0))
+        assert solution.status is rue.Status.TIME_LIMIT
+        assert solution.max_regret.upper == pytest.approx(2.0)
+
+
+def test_what_is_not_proved_is_not_called_solved():
+    # Free moves go round between A and B against the adversary's answers, so the lower end falls back to 0.
+    builder = rue.Builder(samples=2)
+    builder.add("A", "over", {"B": [0.5, 0.5], "A": [0.5, 0.5]}, cost=0.0)
+    builder.add("A", "out", {"G": 1.0}, cost=[1.0, 2.0])
+    builder.add("B", "back", {"A": [0.5, 0.5], "B": [0.5, 0.5]}, cost=0.0)
+    builder.add("B", "out", {"G": 1.0}, cost=[2.0, 1.0])
+    solution = rue.solve(builder.goal("G").build(), rue.MyopicRegret(prune=False))
+    assert solution.objective.lower == 0.0 < solution.objective.upper
+    assert solution.status is rue.Status.UNPROVED
+    with pytest.raises(rue.NotSolved):
+        solution.require()

@@ -396,7 +396,8 @@ def _proved(solution: Solution) -> str:
     """What is proved of the solver's own objective."""
     low, high = solution.objective.lower, solution.objective.upper
     close = math.isfinite(high) and high - low <= 1e-6 * max(1.0, high)
-    return f"{solution.solver.measures} ≤ {_number(high)}" + ("" if close else f", optimum ≥ {_number(low)}")
+    shown = max(high, 1e-12) if high > 0 else high  # as true, and easier to read than a rounding error
+    return f"{solution.solver.measures} ≤ {_number(shown)}" + ("" if close else f", optimum ≥ {_number(low)}")
 
 
 def _table(*columns: str) -> Table:

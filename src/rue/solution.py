@@ -49,6 +49,7 @@ class Status(enum.StrEnum):
     TIME_LIMIT = "time_limit"
     ITERATION_LIMIT = "iteration_limit"
     INTERRUPTED = "interrupted"
+    UNPROVED = "unproved"  # the search came to its end, but the proof leaves part of the objective open
     INFEASIBLE = "infeasible"  # no policy has a finite objective; the policy is a fallback
 
 

@@ -17,10 +17,12 @@ from rue._flat import Array
 from rue._kernels import game
 from rue._linear import ranges, solve_chain
 from rue.errors import SolverFailed
+from rue.evaluate import is_proper
 from rue.model import UMDP
+from rue.optimal import OptimalValues
 from rue.policy import Policy
 from rue.solution import Interval, Run, Status
-from rue.solvers.base import complete_choices
+from rue.solvers.base import complete_choices, infeasible
 from rue.structure import robustly_proper
 
 SWEEPS = 30
@@ -320,6 +322,16 @@ def _choices_in_order(model: UMDP, order: Array, allowed: Array) -> tuple[Array,
     keep = allowed[choice]
     counts = np.bincount(owner[keep], minlength=order.size)
     return np.concatenate(([0], np.cumsum(counts))), choice[keep].astype(np.int32)
+
+
+def policy_at_hand(model: UMDP, values: OptimalValues | None) -> Policy:
+    """A policy without a search: proper in every sample, if one that is can be had so cheaply."""
+    if values is not None:
+        policy = Policy.from_choices(model.graph, complete_choices(model.graph, values.choice[:, 0]))
+        if is_proper(model, policy).all():
+            return policy
+    board = Board.build(model, model.cost, 0.0, None, randomised=False)
+    return board.policy(model) if board is not None else infeasible(model).policy
 
 
 def typical_cost(model: UMDP) -> float:

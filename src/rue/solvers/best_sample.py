@@ -14,6 +14,7 @@ from rue.model import UMDP
 from rue.optimal import optimal_values
 from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Solver, Status
+from rue.solvers.adversary import policy_at_hand
 from rue.solvers.base import complete_choices
 
 
@@ -29,23 +30,26 @@ class BestSample(Solver):
         values = optimal_values(model, run=run)
         best: tuple[float, float, Policy] | None = None
         tried: list[np.ndarray] = []
+        status: Status | None = None
         for sample in range(model.samples):
             choice = complete_choices(model.graph, values.choice[:, sample])
             if any(np.array_equal(choice, other) for other in tried):
                 continue
             tried.append(choice)
             policy = Policy.from_choices(model.graph, choice)
-            if best is None and run.stop():
-                return Outcome(policy, Interval(0.0, np.inf), run.stop() or Status.SOLVED)
+            status = run.stop()
+            if status:
+                break
             verdict = evaluate(model, policy)
             if best is None or verdict.max_regret < best[0]:
                 best = (verdict.max_regret, verdict.error, policy)
             run.iterations += 1
             run.count("policies")
             run.report(f"best: judged {sample + 1} of {model.samples}", Interval(0.0, best[0] + best[1]))
-            status = run.stop()
-            if status and sample + 1 < model.samples:
-                return Outcome(best[2], Interval(0.0, best[0] + best[1]), status)
+        if status:
+            found = best is not None and np.isfinite(best[0])
+            policy = best[2] if best is not None and found else policy_at_hand(model, values)
+            return Outcome(policy, Interval(0.0, best[0] + best[1] if best is not None else np.inf), status)
         assert best is not None
         regret, error, policy = best
         return Outcome(policy, Interval(max(regret - error, 0.0), regret + error))

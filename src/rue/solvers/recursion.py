@@ -30,7 +30,7 @@ it.
 samples, bounds from above; R − εw ≤ the backup of R − εw for every choice, under the adversary's answer to it,
 bounds from below every policy that counts. w bounds the number of steps; rounding and the error of V* are on the
 safe side. Where choices that cost the adversary nothing can go round for ever there may be no such w, and the lower
-end falls back to a weaker bound: the largest V*_k for cost, and else 0.
+end falls back to a weaker bound: the largest V*_k for cost, and else 0. The status is then "unproved", not "solved".
 
 *Pruning* (the paper's "Action Pruning") keeps the choices that are optimal in at least one sample, ties included. The
 objective is then that of the pruned problem.
@@ -46,19 +46,19 @@ from rue._check import flag, one_of, real_number, whole_number
 from rue._flat import Array
 from rue._kernels import game
 from rue.errors import BadInput
-from rue.evaluate import is_proper
 from rue.model import UMDP
 from rue.optimal import OptimalValues, optimal_values
-from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Solver, Status
-from rue.solvers.adversary import Board, solve_mixed, solve_pure
-from rue.solvers.base import complete_choices, infeasible
+from rue.solvers.adversary import Board, policy_at_hand, solve_mixed, solve_pure
+from rue.solvers.base import infeasible
 
 Options = Literal["deterministic", "stochastic", "history"]
 OPTIONS = ("deterministic", "stochastic", "history")
 
 # A choice counts as optimal in a sample, for pruning, if its gap is below this fraction of the largest value.
 OPTIMAL_TIE = 1e-9
+# The relative width of the objective up to which it counts as solved.
+CLOSED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,10 @@ class Recursion(Solver):
             return infeasible(model)
         objective = board.prove(weaker=lambda: self._weaker_bound(model, run))
         run.report(f"{self.name}: proved", objective)
-        return Outcome(board.policy(model), objective, status or Status.SOLVED)
+        if status is None:
+            closed = objective.width <= CLOSED * max(objective.upper, board.scale)
+            status = Status.SOLVED if closed else Status.UNPROVED
+        return Outcome(board.policy(model), objective, status)
 
     def _weaker_bound(self, model: UMDP, run: Run) -> float:
         return 0.0
@@ -187,15 +190,8 @@ def optimal_somewhere(model: UMDP, values: OptimalValues, gap: Array) -> Array: 
 
 
 def _give_up(model: UMDP, values: OptimalValues | None, run: Run) -> Outcome:
-    """A limit came before the game began: a policy that is proper in every sample if one is at hand, and no bound."""
-    status = run.stop() or Status.TIME_LIMIT
-    if values is not None:
-        policy = Policy.from_choices(model.graph, complete_choices(model.graph, values.choice[:, 0]))
-        if is_proper(model, policy).all():
-            return Outcome(policy, Interval(0.0, np.inf), status)
-    board = Board.build(model, model.cost, 0.0, None, randomised=False)
-    policy = board.policy(model) if board is not None else infeasible(model).policy
-    return Outcome(policy, Interval(0.0, np.inf), status)
+    """A limit came before the game began: a policy, and no bound."""
+    return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), run.stop() or Status.TIME_LIMIT)
 
 
 def _frozen(array: Array) -> Array:
