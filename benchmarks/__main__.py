@@ -1,14 +1,14 @@
-"""Run the benchmarks: `python -m benchmarks [peers] [growth] [--quick] [--markdown FILE]`."""
+"""Run the benchmarks: `python -m benchmarks [peers] [growth] [options] [--quick] [--markdown FILE]`."""
 
 import argparse
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import growth, peers
+from benchmarks import growth, options, peers
 from benchmarks.report import Table, machine
 
-BENCHMARKS = {"peers": peers.run, "growth": growth.run}
+BENCHMARKS = {"peers": peers.run, "growth": growth.run, "options": options.run}
 
 
 def main() -> int:
@@ -17,20 +17,20 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="name", help=f"{' or '.join(BENCHMARKS)}; all if none is given")
     parser.add_argument("--quick", action="store_true", help="small sizes, less than a minute: a smoke check")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to a file as well")
-    options = parser.parse_args()
-    unknown = [name for name in options.names if name not in BENCHMARKS]
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; expected {' or '.join(BENCHMARKS)}")
     console = Console()
     console.print(machine(), "\n", highlight=False)
     tables: list[Table] = []
-    for name in options.names or BENCHMARKS:
-        for table in BENCHMARKS[name](options.quick):
+    for name in arguments.names or BENCHMARKS:
+        for table in BENCHMARKS[name](arguments.quick):
             table.show(console)
             tables.append(table)
-    if options.markdown:
+    if arguments.markdown:
         text = "\n".join(["# Benchmarks\n", f"{machine()}.\n", *(table.markdown() for table in tables)])
-        options.markdown.write_text(text, encoding="utf-8")
+        arguments.markdown.write_text(text, encoding="utf-8")
     return int(any("FAILED" in note for table in tables for note in table.notes))
 
 

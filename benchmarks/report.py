@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-PACKAGES = ("rue", "numpy", "scipy", "numba", "quantecon", "stormpy")
+PACKAGES = ("rue", "numpy", "scipy", "numba", "highspy", "quantecon", "stormpy")
 
 
 @dataclass

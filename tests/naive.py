@@ -180,3 +180,89 @@ def matrix_game(matrix: np.ndarray) -> float:
         bounds=[(0, None)] * columns + [(None, None)],
     )
     return float(found.fun)
+
+
+Row = tuple[tuple[Fraction | float, dict[int, Fraction]], ...]  # for each sample, what is paid and where it ends
+
+
+def slot_options(naive: Naive, state: int, steps: int, gap: list, allowed: set[int] | None = None) -> set:
+    """The rows of all deterministic (state, time) options from a state, each once."""
+    rows = set()
+
+    def decide(time: int, arrived: list[dict[int, Fraction]], paid: list) -> None:
+        """Go on with all ways to decide the slots of a time."""
+        slots = sorted({s for where in arrived for s in where if not naive.goal[s]})
+        if time == steps or not slots:
+            rows.add(tuple((p, tuple(sorted(a.items()))) for p, a in zip(paid, arrived, strict=True)))
+            return
+        own = [[c for c in naive.choices[s] if allowed is None or c in allowed] for s in slots]
+        for pick in itertools.product(*own):
+            chosen = dict(zip(slots, pick, strict=True))
+            after, cost = [], []
+            for k, where in enumerate(arrived):
+                then: dict[int, Fraction] = {}
+                total = paid[k]
+                for s, p in where.items():
+                    if naive.goal[s]:
+                        then[s] = then.get(s, Fraction(0)) + p
+                        continue
+                    g = gap[chosen[s]][k]
+                    total = INF if INF in (g, total) else total + p * g
+                    for to, q in naive.row(chosen[s], k).items():
+                        then[to] = then.get(to, Fraction(0)) + p * q
+                after.append(then)
+                cost.append(total)
+            decide(time + 1, after, cost)
+
+    decide(0, [{state: Fraction(1)}] * naive.samples, [Fraction(0)] * naive.samples)
+    return rows
+
+
+def best_slot_options(naive: Naive, steps: int, gap: list) -> Fraction | float:
+    """min over deterministic options for each state of max over stationary adversaries, by enumeration."""
+    inner = [s for s in range(naive.states) if not naive.goal[s]]
+    if naive.goal[naive.initial]:
+        return Fraction(0)
+    options = {s: sorted(slot_options(naive, s, steps, gap), key=str) for s in inner}
+    best: Fraction | float = INF
+    for joint in itertools.product(*(options[s] for s in inner)):
+        best = min(best, _worst_of_rows(naive, dict(zip(inner, joint, strict=True)), best))
+    return best
+
+
+def _worst_of_rows(naive: Naive, option: dict, enough: Fraction | float) -> Fraction | float:
+    worst: Fraction | float = Fraction(0)
+    for reply in itertools.product(range(naive.samples), repeat=len(option)):
+        rows: list[dict[int, Fraction]] = [{} for _ in range(naive.states)]
+        paid: list[Fraction | float] = [Fraction(0)] * naive.states
+        for (s, row), k in zip(option.items(), reply, strict=True):
+            paid[s], rows[s] = row[k][0], dict(row[k][1])
+        reached = closure(rows, [naive.initial])
+        if any(paid[s] == INF for s in reached):
+            return INF
+        finite = [p if p != INF else Fraction(0) for p in paid]
+        worst = max(worst, naive.chain_value(rows, finite, naive.initial))
+        if worst >= enough:
+            return worst
+    return worst
+
+
+def pure_trees(naive: Naive, state: int, steps: int, value: list[float], gap: np.ndarray) -> np.ndarray:
+    """The cost in each sample of every pure history-dependent option, one column each."""
+    samples = naive.samples
+    columns = []
+    for c in naive.choices[state]:
+        targets = sorted({t for k in range(samples) for t in naive.row(c, k)})
+        prob = np.array([[float(naive.row(c, k).get(t, 0)) for k in range(samples)] for t in targets])
+        behind = []
+        for t in targets:
+            if naive.goal[t] or steps == 1:
+                behind.append(np.full((samples, 1), 0.0 if naive.goal[t] else value[t]))
+            else:
+                behind.append(pure_trees(naive, t, steps - 1, value, gap))
+        for pick in itertools.product(*(range(b.shape[1]) for b in behind)):
+            total = gap[c].copy()
+            for p, b, j in zip(prob, behind, pick, strict=True):
+                total += p * b[:, j]
+            columns.append(total)
+    return np.unique(np.array(columns), axis=0).T

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import rue
+from rue.solvers.tree_bound import tree_bound
 
 CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.json"))
 SOLVERS = {"reg": rue.Regret, "cemr": rue.MyopicRegret, "cost": rue.WorstCase}
-OPTIONS = {"deterministic_1": "deterministic", "history_1": "stochastic"}
 
 
 def load(path: Path) -> tuple[rue.UMDP, dict]:
@@ -34,18 +34,40 @@ def test_optimal_values_and_best_sample(path):
     assert solution.max_regret.upper == pytest.approx(values["best_sample_policy"], abs=1e-6)
 
 
-@pytest.mark.parametrize("key", OPTIONS)
+@pytest.mark.parametrize("engine", ["auto", "highs"])
 @pytest.mark.parametrize("objective", SOLVERS)
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_one_step_objectives(path, objective, key):
+def test_every_objective(path, objective, engine):
     umdp, values = load(path)
-    solution = rue.solve(umdp, SOLVERS[objective](options=OPTIONS[key], prune=False))
+    for key, value in values[objective].items():
+        options, steps = key.split("_")
+        solution = rue.solve(umdp, SOLVERS[objective](int(steps), options, prune=False, engine=engine))
+        assert solution.status is rue.Status.SOLVED, key
+        assert solution.objective.lower == pytest.approx(value, abs=1e-6), key
+        assert solution.objective.upper == pytest.approx(value, abs=1e-6), key
+        # The policy is one of that class, and the adversary bounds what it regrets.
+        if objective == "reg":
+            assert solution.max_regret.upper <= solution.objective.upper + 1e-9
+
+
+def test_more_steps_are_not_always_better():
+    umdp, _ = load(next(path for path in CASES if path.stem == "prop5"))
+    for options, values in (("deterministic", [10, 0, 5, 5]), ("history", [5, 0, 2.5, 0])):
+        found = [rue.solve(umdp, rue.Regret(n, options, prune=False)).objective.upper for n in (1, 2, 3, 4)]
+        assert found == pytest.approx(values, abs=1e-6)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_lower_bounds_by_depth(path):
+    umdp, values = load(path)
+    for depth, value in values["lower_bound_by_depth"].items():
+        assert tree_bound(umdp, int(depth)) == pytest.approx(value, abs=1e-6)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_best_stationary_deterministic(path):
+    umdp, values = load(path)
+    solution = rue.solve(umdp, rue.ExactStationary())
     assert solution.status is rue.Status.SOLVED
-    assert solution.objective.lower == pytest.approx(values[objective][key], abs=1e-6)
-    assert solution.objective.upper == pytest.approx(values[objective][key], abs=1e-6)
-
-
-def test_history_options_of_one_step_are_stochastic_ones():
-    umdp, values = load(CASES[0])
-    solution = rue.solve(umdp, rue.Regret(options="history", prune=False))
-    assert solution.objective.upper == pytest.approx(values["reg"]["history_1"], abs=1e-6)
+    assert solution.max_regret.upper == pytest.approx(values["best_stationary_deterministic"], abs=1e-6)
+    assert solution.objective.lower == pytest.approx(values["best_stationary_deterministic"], abs=1e-6)

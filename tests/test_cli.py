@@ -381,11 +381,11 @@ def test_compare_gives_the_figures_of_the_library(run):
         assert_close(entry["objective"]["upper"], expected.objective.upper)
 
 
-def test_compare_takes_seven_methods_unless_told_otherwise(run):
+def test_compare_takes_the_papers_methods_and_ours_unless_told_otherwise(run):
     facts = run("compare", GRID, "--json").json
-    assert [entry["method"] for entry in facts["methods"]] == [
-        "reg-d1", "reg-s1", "cemr-d1", "cemr-s1", "robust", "average", "best",
-    ]  # fmt: skip
+    assert [entry["method"] for entry in facts["methods"]] == list(specs.METHODS)
+    papers = {"reg-d1", "reg-d2", "reg-d3", "reg-s1", "cemr-d1", "cemr-d2", "cemr-d3", "cemr-s1", "robust", "milp"}
+    assert papers | {"average", "best", "reg-h1", "reg-h2", "reg-h3", "reg-h4", "mixture"} == set(specs.METHODS)
     words = run("compare", GRID).words
     assert words.startswith(f"{GRID}: 20 states, 152 choices, 4 samples")
     for entry in facts["methods"]:

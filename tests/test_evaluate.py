@@ -141,3 +141,18 @@ def test_cut_off_episodes_say_so():
     run = rue.simulate(model, for_ever, sample=0, episodes=5, seed=1, max_steps=50)
     assert not run.reached.any() and run.mean == np.inf and run.interval[1] == np.inf
     assert (run.steps == 50).all()
+
+
+@pytest.mark.parametrize("length", [20, 40, 400])
+def test_a_policy_that_hardly_ever_ends_is_not_free(length):
+    # A walk that is thrown back with probability 0.9: about 9^length steps.
+    transition = np.zeros((2, length + 1, 2, length + 1))
+    for s in range(length):
+        transition[:, s, 0, s + 1], transition[:, s, 0, max(s - 1, 0)] = 0.1, 0.9
+        transition[:, s, 1, length] = 1.0
+    model = rue.UMDP.from_dense(transition, np.ones((2, length + 1, 2)), goals=[length])
+    verdict = rue.evaluate(model, rue.Policy.stationary(model, [0] * (length + 1)))
+    exact = sum(10 * sum(9.0**j for j in range(s)) + 9.0**s for s in range(length)) if length < 100 else np.inf
+    assert not np.isnan(verdict.error)
+    assert (verdict.value + verdict.error >= exact * (1 - 1e-9)).all()
+    assert (verdict.value > 1e15).all()

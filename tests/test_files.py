@@ -29,6 +29,11 @@ SOLVERS = (
     rue.MyopicRegret(1, "stochastic"),
     rue.WorstCase(),
     rue.WorstCase(prune=True, kappa=1e-6),
+    rue.Regret(2),
+    rue.Regret(3, "history"),
+    rue.WorstCase(2, engine="highs"),
+    rue.ExactStationary(),
+    rue.Mixture(),
     rue.Average(),
     rue.BestSample(),
 )

@@ -12,13 +12,12 @@ from naive import matrix_game
 
 import rue
 import rue._kernels
-from rue._kernels.game import solve_matrix
+from rue._kernels.options import solve_matrix
 
 
 def solve(matrix):
     rows, columns = matrix.shape
-    # A part of a larger array, as where it is called from; to numba a whole one would be another type.
-    matrix = np.column_stack([matrix, np.zeros(rows)])[:, :columns]
+    matrix = np.ascontiguousarray(matrix)
     mix, belief = np.empty(columns), np.empty(rows)
     tableau = np.empty((rows + 1, rows + columns + 1))
     value, pivots = solve_matrix(matrix, tableau, np.empty(rows, np.int64), mix, belief)
@@ -57,6 +56,11 @@ def test_every_kernel_is_compiled_once():
         rue.Regret(options="stochastic"),
         rue.MyopicRegret(),
         rue.WorstCase(),
+        rue.Regret(2),
+        rue.Regret(3, "history"),
+        rue.Regret(2, "stochastic"),
+        rue.ExactStationary(),
+        rue.Mixture(),
         rue.Average(),
         rue.BestSample(),
     ):
@@ -64,6 +68,7 @@ def test_every_kernel_is_compiled_once():
         rue.simulate(model, solution.policy, sample=0, episodes=2, seed=1)
     medical = rue.domains.Medical(seed=1).sample(3, seed=1)
     rue.solve(medical, rue.Regret())
+    rue.solve(medical, rue.Regret(2, "history", engine="highs"))
     names = [module.name for module in pkgutil.iter_modules(rue._kernels.__path__)]
     assert len(names) >= 6
     for name in names:

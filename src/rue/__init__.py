@@ -1,6 +1,6 @@
 """rue: one policy for many possible worlds, with small worst-case regret, exact figures and proofs."""
 
-from rue import domains
+from rue import domains, theory
 from rue.build import Builder, Counts, count_transitions, from_counts, from_transitions
 from rue.errors import BadFile, BadInput, NotSolved, RueError, SolverFailed
 from rue.evaluate import Evaluation, evaluate
@@ -11,7 +11,7 @@ from rue.policy import Policy
 from rue.select import select
 from rue.simulate import Simulation, simulate
 from rue.solution import Interval, Limits, Progress, Solution, Solver, Status
-from rue.solvers import Average, BestSample, MyopicRegret, Regret, WorstCase, solve
+from rue.solvers import Average, BestSample, ExactStationary, Mixture, MyopicRegret, Regret, WorstCase, solve
 
 __version__ = "0.1.0"
 
@@ -24,9 +24,11 @@ __all__ = [
     "Builder",
     "Counts",
     "Evaluation",
+    "ExactStationary",
     "Graph",
     "Interval",
     "Limits",
+    "Mixture",
     "MyopicRegret",
     "NotSolved",
     "OptimalValues",
@@ -51,4 +53,5 @@ __all__ = [
     "select",
     "simulate",
     "solve",
+    "theory",
 ]

@@ -174,9 +174,11 @@ def evaluate(model: Model, policy: PolicyFile, as_json: Json = False) -> None:
 def compare(
     model: Model,
     methods: Annotated[
-        str, typer.Option(help="Names with commas between them; short forms: reg-s1, cemr-d1.")
+        str, typer.Option(help="Names with commas between them; short forms: reg-d3, reg-h3, cemr-s1.")
     ] = ",".join(specs.METHODS),
-    seconds: Seconds = None,
+    seconds: Annotated[
+        float, typer.Option(help="Stop each method after so many seconds with its best policy so far.")
+    ] = 30.0,
     as_json: Json = False,
 ) -> None:
     """Solve a model with several methods and put their policies side by side."""
@@ -185,7 +187,7 @@ def compare(
         raise BadInput(
             f"no method is named in {methods!r}; expected names with commas between them, such as reg,average"
         )
-    limits = Limits(math.inf if seconds is None else seconds)
+    limits = Limits(seconds)
     umdp = _read_model_and_warm_up(model, solvers)
     solutions = []
     for solver in solvers:

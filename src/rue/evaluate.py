@@ -20,6 +20,7 @@ import numpy as np
 from rue._flat import Array
 from rue._kernels import chain
 from rue._linear import solve_chain
+from rue.errors import SolverFailed
 from rue.model import UMDP, check_same_graph
 from rue.optimal import optimal_values
 from rue.policy import Policy, check_policy
@@ -90,15 +91,20 @@ def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]
 
 
 def _policy_values(model: UMDP, policy: Policy) -> tuple[Array, float]:
-    """V_k(π) of all samples and a bound on the error of the finite ones."""
+    """V_k(π) of all samples and a bound on the error of the finite ones.
+
+    A policy may be proper and yet take so long that no bound on its cost can be had with these numbers: then the cost
+    is given as infinite, and so is the error.
+    """
     rows = _Chain.build(model, policy)
 
     def work(first: int) -> tuple[Array, float]:
         numbers = rows.load(first)
         value, epsilon, weight = _solve(numbers)
-        return np.where(numbers.proper, _at_start(rows, value), np.inf), float(
-            (epsilon * _at_start(rows, weight)).max()
-        )
+        known = np.isfinite(epsilon)
+        error = np.where(known, epsilon, 0.0) * _at_start(rows, weight)
+        error[numbers.proper & ~known] = np.inf
+        return np.where(numbers.proper & known, _at_start(rows, value), np.inf), float(error.max())
 
     blocks = range(0, model.samples, BLOCK)
     if rows.order.size < SMALL or len(blocks) == 1:
@@ -191,5 +197,8 @@ def _factorise(numbers: _Numbers, k: int) -> tuple[Array, Array]:
     rows = numbers.rows
     row = np.repeat(np.arange(rows.order.size), np.diff(rows.row_ptr))
     right = np.column_stack([numbers.cost[:, k], np.ones(rows.order.size)])
-    solved = solve_chain(row, rows.target, numbers.prob[:, k], right)
+    try:
+        solved = solve_chain(row, rows.target, numbers.prob[:, k], right)
+    except SolverFailed:  # it takes so long that the factors are singular in these numbers
+        solved = np.zeros_like(right)
     return solved[:, 0], solved[:, 1]

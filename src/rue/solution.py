@@ -107,6 +107,11 @@ class Run:
         """Seconds since the solve began."""
         return time.perf_counter() - self.began
 
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the time limit."""
+        return max(self.limits.seconds - self.seconds, 0.0)
+
     def stop(self) -> Status | None:
         """Why to stop now, or None to go on."""
         if self.interrupted:

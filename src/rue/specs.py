@@ -20,7 +20,10 @@ from rue.select import WAYS, select
 from rue.solution import Solution, Solver
 
 # The methods of `rue compare`, unless others are asked for.
-METHODS = ("reg-d1", "reg-s1", "cemr-d1", "cemr-s1", "robust", "average", "best")
+METHODS = (
+    "reg-d1", "reg-d2", "reg-d3", "reg-s1", "reg-h1", "reg-h2", "reg-h3", "reg-h4", "cemr-d1", "cemr-d2", "cemr-d3",
+    "cemr-s1", "robust", "milp", "average", "best", "mixture",
+)  # fmt: skip
 SHORT = re.compile(r"(?P<name>[a-z]+)[- ](?P<options>[dsh])(?P<steps>\d+)")
 LETTERS = {"d": "deterministic", "s": "stochastic", "h": "history"}
 

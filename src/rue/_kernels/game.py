@@ -105,30 +105,6 @@ def outward(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def replies(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, reply):
-    """The adversary's best sample at each state against a fixed policy; tells how many changed."""
-    samples = prob.shape[1]
-    total = np.empty(samples)
-    leave = np.empty(samples)
-    paid = np.empty(samples)
-    changed = 0
-    for i in range(order.size):
-        s = order[i]
-        paid[:] = 0.0
-        for j in range(kept_ptr[i], kept_ptr[i + 1]):
-            if mix[j] > 0.0:
-                _backup(kept[j], s, trans_ptr, successor, prob, gap, kappa, value, total, leave)
-                for k in range(samples):
-                    paid[k] += mix[j] * (total[k] + (1.0 - leave[k]) * value[s])
-        best = paid.argmax()
-        # A reply is left only for a better one, so that ties do not make it wander.
-        if paid[best] > paid[reply[i]] + 1e-13 * abs(paid[best]):
-            reply[i] = best
-            changed += 1
-    return changed
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def improve_pure(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, tolerance, break_ties):
     """A greedy Gauss–Seidel sweep over single choices. Returns how many changed and the largest change of a value.
 
@@ -236,127 +212,24 @@ def settle(order, row_ptr, target, share, paid, visits, kappa, value, sweeps, to
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def solve_matrix(matrix, tableau, basis, mix, belief):
-    """The value of a matrix game by a tableau simplex: column player mixes `mix` to minimise the largest row.
-
-    Entries are scaled into [1, 2], so that no first phase is needed: maximise Σu subject to M u ≤ 1, u ≥ 0; the
-    value is 1/Σu, the mixture u/Σu, and the dual gives the row player's `belief`. Dantzig's rule, Bland's after
-    100 pivots. Returns the value and the number of pivots, -1 if they ran out.
-    """
-    rows, columns = matrix.shape
-    low = matrix.min()
-    span = matrix.max() - low
-    if span <= 0.0:
-        mix[:] = 0.0
-        mix[0] = 1.0
-        belief[:] = 1.0 / rows
-        return low, 0
-    width = columns + rows
-    tableau[:, :] = 0.0
-    for i in range(rows):
-        for j in range(columns):
-            tableau[i, j] = 1.0 + (matrix[i, j] - low) / span
-        tableau[i, columns + i] = 1.0
-        tableau[i, width] = 1.0
-        basis[i] = columns + i
-    for j in range(columns):
-        tableau[rows, j] = -1.0
-    pivots = 0
-    while pivots < 1000:
-        enter = -1
-        best = -1e-12
-        for j in range(width):
-            if tableau[rows, j] < best:
-                enter = j
-                if pivots > 100:
-                    break
-                best = tableau[rows, j]
-        if enter < 0:
-            break
-        leave = -1
-        ratio = np.inf
-        for i in range(rows):
-            if tableau[i, enter] > 1e-12:
-                r = tableau[i, width] / tableau[i, enter]
-                if r < ratio or (r == ratio and basis[i] < basis[leave]):
-                    ratio = r
-                    leave = i
-        pivot = tableau[leave, enter]
-        for j in range(width + 1):
-            tableau[leave, j] /= pivot
-        for i in range(rows + 1):
-            factor = tableau[i, enter]
-            if i != leave and factor != 0.0:
-                for j in range(width + 1):
-                    tableau[i, j] -= factor * tableau[leave, j]
-        basis[leave] = enter
-        pivots += 1
-    if pivots == 1000:
-        return np.inf, -1
-    mix[:] = 0.0
-    for i in range(rows):
-        if basis[i] < columns:
-            mix[basis[i]] = max(tableau[i, width], 0.0)
-    mix /= mix.sum()
-    for i in range(rows):
-        belief[i] = max(tableau[rows, columns + i], 0.0)
-    belief /= belief.sum()
-    # The value of the mixture itself, so that rounding in the tableau cannot flatter it.
-    value = -np.inf
-    for i in range(rows):
-        paid = 0.0
-        for j in range(columns):
-            paid += matrix[i, j] * mix[j]
-        value = max(value, paid)
-    return value, pivots
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def improve_mixed(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, tolerance, belief):
-    """A greedy sweep over distributions: one matrix game per state. `belief[i]` is the adversary's answer.
-
-    Returns how many mixtures changed, the largest change of a value, and the pivots.
-    """
-    samples = prob.shape[1]
-    most = 0
-    for i in range(order.size):
-        most = max(most, kept_ptr[i + 1] - kept_ptr[i])
+def replies(row_ptr, target, share, paid, visits, gap_share, kappa, value, reply):
+    """The adversary's best sample at each row against a fixed policy; tells how many changed."""
+    samples = paid.shape[1]
     total = np.empty(samples)
-    leave = np.empty(samples)
-    matrix_all = np.empty((samples, most))
-    tableau_all = np.empty((samples + 1) * (samples + most + 1))
-    basis = np.empty(samples, np.int64)
-    fresh = np.empty(most)
     changed = 0
-    pivots = 0
-    delta = 0.0
-    for i in range(order.size):
-        s = order[i]
-        first = kept_ptr[i]
-        count = kept_ptr[i + 1] - first
-        matrix = matrix_all[:, :count]
-        for j in range(count):
-            _backup(kept[first + j], s, trans_ptr, successor, prob, gap, kappa, value, total, leave)
-            for k in range(samples):
-                matrix[k, j] = total[k] + (1.0 - leave[k]) * value[s]
-        current = 0.0
+    for i in range(row_ptr.size - 1):
         for k in range(samples):
-            paid = 0.0
-            for j in range(count):
-                paid += mix[first + j] * matrix[k, j]
-            current = max(current, paid)
-        tableau = tableau_all[: (samples + 1) * (samples + count + 1)].reshape((samples + 1, samples + count + 1))
-        best, used = solve_matrix(matrix, tableau, basis, fresh[:count], belief[i])
-        pivots += max(used, 0)
-        if used >= 0 and best < current - tolerance:
-            for j in range(count):
-                mix[first + j] = fresh[j]
+            total[k] = gap_share * paid[i, k] + kappa * visits[i, k]
+        for j in range(np.uint64(row_ptr[i]), np.uint64(row_ptr[i + 1])):
+            v = value[np.uint32(target[j])]
+            for k in range(samples):
+                total[k] += share[j, k] * v
+        best = total.argmax()
+        # A reply is left only for a better one, so that ties do not make it wander.
+        if total[best] > total[reply[i]] + 1e-13 * abs(total[best]):
+            reply[i] = best
             changed += 1
-        else:
-            best = current
-        delta = max(delta, abs(best - value[s]))
-        value[s] = best
-    return changed, delta, pivots
+    return changed
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -478,48 +351,35 @@ def longest(row_ptr, out_ptr, target, share, weight, sweeps, ceiling):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def prove_upper(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, gap_error, value, weight):
+def prove_upper(order, row_ptr, target, share, paid, visits, paid_error, terms, value, weight):
     """The smallest ε for which value + ε·weight bounds the policy's worst case from above; see `shortest.prove`.
 
-    `gap_error` bounds the error of each gap.
+    The rows are packed; `paid_error` bounds the error of what a row pays before it is left, and `terms` the number of
+    operations with which each of its entries was made.
     """
-    samples = prob.shape[1]
+    samples = paid.shape[1]
     q = np.empty(samples)
     w = np.empty(samples)
-    leave = np.empty(samples)
     need = 0.0
     room = np.inf
     for i in range(order.size):
         s = order[i]
         if not (0.0 <= value[s] < np.inf and 0.0 <= weight[s] < np.inf):
             return np.inf
-        q[:] = gap_error
-        w[:] = 0.0
-        leave[:] = 0.0
-        terms = 8
-        for j in range(kept_ptr[i], kept_ptr[i + 1]):
-            x = mix[j]
-            if not x > 0.0:
-                continue
-            c = kept[j]
-            for k in range(samples):
-                q[k] += x * gap[c, k]
-            for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
-                if successor[t] == s:
-                    continue
-                terms += 2
-                v = value[successor[t]]
-                u = weight[successor[t]]
-                for k in range(samples):
-                    p = x * prob[t, k]
-                    q[k] += p * v
-                    w[k] += p * u
-                    leave[k] += p
-        unit = ROUNDING * terms
         for k in range(samples):
-            over = q[k] - leave[k] * value[s] + unit * (q[k] + leave[k] * value[s]) + TINY
-            drop = leave[k] * weight[s] - w[k] - unit * (w[k] + leave[k] * weight[s])
-            if over > 0.0:
+            q[k] = paid[i, k] + paid_error * visits[i, k]
+            w[k] = 0.0
+        for j in range(np.uint64(row_ptr[i]), np.uint64(row_ptr[i + 1])):
+            v = value[np.uint32(target[j])]
+            u = weight[np.uint32(target[j])]
+            for k in range(samples):
+                q[k] += share[j, k] * v
+                w[k] += share[j, k] * u
+        unit = ROUNDING * (terms + 4 * (row_ptr[i + 1] - row_ptr[i]))
+        for k in range(samples):
+            over = q[k] - value[s] + unit * (q[k] + value[s]) + TINY
+            drop = weight[s] - w[k] - unit * (w[k] + weight[s])
+            if not over <= 0.0:
                 need = max(need, over / drop) if drop > 0.0 else np.inf
             elif drop < 0.0:
                 room = min(room, over / drop)

@@ -3,6 +3,19 @@
 from rue.solvers.average import Average
 from rue.solvers.base import solve
 from rue.solvers.best_sample import BestSample
+from rue.solvers.exact_stationary import ExactStationary
+from rue.solvers.mixture import Mixture
 from rue.solvers.recursion import MyopicRegret, Regret, WorstCase
+from rue.solvers.tree_bound import tree_bound
 
-__all__ = ["Average", "BestSample", "MyopicRegret", "Regret", "WorstCase", "solve"]
+__all__ = [
+    "Average",
+    "BestSample",
+    "ExactStationary",
+    "Mixture",
+    "MyopicRegret",
+    "Regret",
+    "WorstCase",
+    "solve",
+    "tree_bound",
+]

@@ -2,11 +2,13 @@
 
     R(s) = min over x of  max over k of  Σ_c x(c) [ κ + g_k(c) + Σ T_k(c, s') R(s') ],      R(goal) = 0
 
-`recursion.py` says what it is for, what is proved and how. A `Board` holds the states from which the agent can force a
-goal, the choices that keep to them, and the policy and values found so far, which `solve_pure` and `solve_mixed`
-improve.
+`recursion.py` says what it is for, what is proved and how. A `Game` holds rows of a policy, what they pay and where
+they lead in each sample, and evaluates them against the adversary. A `Board` is the game of single steps: the states
+from which the agent can force a goal, the choices that keep to them, and the policy and values found so far, which
+`solve_pure` and `solve_mixed` improve. The game of n steps is in `options.py`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,11 +16,11 @@ from functools import cached_property
 import numpy as np
 
 from rue._flat import Array
-from rue._kernels import game
+from rue._kernels import game, options
 from rue._linear import ranges, solve_chain
 from rue.errors import SolverFailed
 from rue.evaluate import is_proper
-from rue.model import UMDP
+from rue.model import UMDP, Graph
 from rue.optimal import OptimalValues
 from rue.policy import Policy
 from rue.solution import Interval, Run, Status
@@ -31,12 +33,93 @@ PATIENCE = 60
 MOST_STEPS = 1e13
 
 
+Packed = tuple[Array, Array, Array, Array, Array]
+
+
 @dataclass(eq=False)
-class Board:
-    """The game on the states from which the agent can force a goal, with the policy and values found so far."""
+class Game(ABC):
+    """A policy as rows against the adversary, with its values; row i belongs to state `order[i]`."""
 
     initial: int
     order: Array  # [n] states, nearest to a goal first
+    value: Array  # [S]
+    steps: Array  # [S] bounds on the policy's number of rows, as far as they were counted
+    scale: float
+
+    @abstractmethod
+    def pack(self) -> Packed:
+        """The rows of the policy without their self-loops: see `game.pack`."""
+
+    def settle(self, kappa: float, tolerance: float) -> float:
+        """Let the adversary improve against the policy; the last change of a value."""
+        return float(game.settle(self.order, *self.pack(), kappa, self.value, SWEEPS, tolerance, np.inf))
+
+    def lift(self, amount: float, run: Run) -> None:
+        """Raise the values by what `amount` more per row can come to under the policy."""
+        short = self.count_steps(run)
+        self.value[self.order] += amount / (1 - min(short, 0.5)) * self.steps[self.order]
+
+    def count_steps(self, run: Run | None = None) -> float:
+        """Bound the number of the policy's rows against any adversary, up to what is returned; infinite if unknown.
+
+        It goes on from the steps that were counted last.
+        """
+        packed = self.pack()
+        packed[3][:] = 0.0  # nothing paid but one unit for each row
+        short = np.inf
+        for _ in range(100):
+            short = game.settle(self.order, *packed, 1.0, self.steps, SWEEPS, 0.1, MOST_STEPS)
+            if short < 0.5 or (run is not None and run.stop()):
+                return float(short)
+        self.steps[self.order] = 0.0
+        try:
+            self.factorise(0.0, 1.0, self.steps)
+        except SolverFailed:
+            return np.inf
+        packed[3][:] = 0.0
+        return float(game.settle(self.order, *packed, 1.0, self.steps, 1, 0.0, MOST_STEPS))
+
+    @property
+    def precision(self) -> float:
+        """A change of a value that is no more than rounding."""
+        return 1e-14 * max(float(self.value[self.order].max(initial=0.0)), self.scale)
+
+    def evaluate(self, kappa: float) -> None:
+        """Let the adversary improve against the policy until it cannot."""
+        for _ in range(PATIENCE):
+            if self.settle(kappa, self.precision) <= self.precision:
+                return
+        self.factorise(1.0, kappa, self.value)
+
+    def factorise(self, gap_share: float, kappa: float, value: Array) -> None:
+        """The worst case of `gap_share`·g + κ under the policy: policy iteration of the adversary, by factorisation."""
+        size = self.order.size
+        row_ptr, target, share, paid, visits = self.pack()
+        place = np.full(self.value.size, size)
+        place[self.order] = np.arange(size)
+        reply = np.zeros(size, np.int64)
+        used = slice(0, int(row_ptr[-1]))
+        row, column = np.repeat(np.arange(size), np.diff(row_ptr)), place[target[used]]
+        for turn in range(PATIENCE):
+            changed = game.replies(row_ptr, target, share, paid, visits, gap_share, kappa, value, reply)
+            if turn and not changed:
+                return
+            answer = (np.arange(size), reply)
+            cost = gap_share * paid[answer] + kappa * visits[answer]
+            value[self.order] = solve_chain(row, column, share[used][np.arange(row.size), reply[row]], cost)
+
+    def prove_upper(self, paid_error: float, terms: int) -> float:
+        """A proved upper bound on the policy's worst case from the initial state."""
+        if not self.count_steps() < 0.5:
+            return np.inf
+        need = game.prove_upper(self.order, *self.pack(), paid_error, terms, self.value, self.steps)
+        return float(self.value[self.initial] + need * self.steps[self.initial]) if np.isfinite(need) else np.inf
+
+
+@dataclass(eq=False)
+class Board(Game):
+    """The game on the states from which the agent can force a goal, one step at a time."""
+
     kept_ptr: Array  # [n+1]
     kept: Array  # choices
     mix: Array  # their probabilities
@@ -45,10 +128,7 @@ class Board:
     prob: Array
     gap: Array
     gap_error: float
-    value: Array  # [S]
-    steps: Array  # [S] bounds on the policy's number of steps, as far as they were counted
     belief: Array  # [n, K] the adversary's answer, or [0, K] where it sees the choice
-    scale: float
 
     @classmethod
     def build(
@@ -118,38 +198,14 @@ class Board:
         self.settle(kappa, 1e-6 * self.scale)
         return run.stop() is None
 
-    def lift(self, amount: float, run: Run) -> None:
-        """Raise the values by what `amount` more per step can come to under the policy."""
-        short = self.count_steps(run)
-        self.value[self.order] += amount / (1 - min(short, 0.5)) * self.steps[self.order]
-
-    def count_steps(self, run: Run | None = None) -> float:
-        """Bound the policy's number of steps against any adversary, up to what is returned; infinite if unknown.
-
-        It goes on from the steps that were counted last.
-        """
-        game.pack(*self.policy_rows, self.gap, *self.packed)
-        self.packed[3][:] = 0.0  # nothing paid but one unit for each step
-        short = np.inf
-        for _ in range(100):
-            short = game.settle(self.order, *self.packed, 1.0, self.steps, SWEEPS, 0.1, MOST_STEPS)
-            if short < 0.5 or (run is not None and run.stop()):
-                return float(short)
-        self.steps[self.order] = 0.0
-        try:
-            self.factorise(0.0, 1.0, self.steps)
-        except SolverFailed:
-            return np.inf
-        return float(game.settle(self.order, *self.packed, 1.0, self.steps, 1, 0.0, MOST_STEPS))
-
     @property
     def policy_rows(self) -> tuple[Array, ...]:
         """What most kernels take."""
         return self.order, self.kept_ptr, self.kept, self.mix, self.trans_ptr, self.successor, self.prob
 
     @cached_property
-    def packed(self) -> tuple[Array, ...]:
-        """Memory for the rows of a policy (see `game.pack`): enough for all kept choices, touched as far as needed."""
+    def _packed(self) -> Packed:
+        """Memory for the rows of a policy: enough for all kept choices, touched as far as needed."""
         size, samples = self.order.size, self.prob.shape[1]
         outcomes = int(np.diff(self.trans_ptr)[self.kept].sum())
         return (
@@ -160,57 +216,19 @@ class Board:
             np.empty((size, samples)),
         )
 
-    def settle(self, kappa: float, tolerance: float) -> float:
-        """Let the adversary improve against the policy; the last change of a value."""
-        game.pack(*self.policy_rows, self.gap, *self.packed)
-        return float(game.settle(self.order, *self.packed, kappa, self.value, SWEEPS, tolerance, np.inf))
-
-    @property
-    def precision(self) -> float:
-        """A change of a value that is no more than rounding."""
-        return 1e-14 * max(float(self.value[self.order].max(initial=0.0)), self.scale)
-
-    def evaluate(self, kappa: float) -> None:
-        """Let the adversary improve against the policy until it cannot."""
-        for _ in range(PATIENCE):
-            if self.settle(kappa, self.precision) <= self.precision:
-                return
-        self.factorise(1.0, kappa, self.value)
-
-    def factorise(self, gap_share: float, kappa: float, value: Array) -> None:
-        """The worst case of `gap_share`·g + κ under the policy: policy iteration of the adversary, by factorisation."""
-        size = self.order.size
-        place = np.full(self.value.size, size)
-        place[self.order] = np.arange(size)
-        reply = np.zeros(size, np.int64)
-        used = np.flatnonzero(self.mix > 0)
-        owner = np.repeat(np.arange(size), np.diff(self.kept_ptr))[used]
-        choice = self.kept[used]
-        length = np.diff(self.trans_ptr)[choice]
-        trans = ranges(self.trans_ptr[choice], length)
-        row, column = np.repeat(owner, length), place[self.successor[trans]]
-        gap = self.gap if gap_share == 1.0 else _scaled(self.gap, gap_share)
-        for turn in range(PATIENCE):
-            changed = game.replies(*self.policy_rows, gap, kappa, value, reply)
-            if turn and not changed:
-                return
-            share = np.repeat(self.mix[used], length) * self.prob[trans, reply[row]]
-            paid = np.bincount(owner, weights=self.mix[used] * (gap[choice, reply[owner]] + kappa), minlength=size)
-            value[self.order] = solve_chain(row, column, share, paid)
+    def pack(self) -> Packed:
+        """The rows of the choices that the policy takes."""
+        game.pack(*self.policy_rows, self.gap, *self._packed)
+        return self._packed
 
     def prove(self, weaker: Callable[[], float]) -> Interval:
         """Bounds on R(initial) without κ; `weaker` is the lower one if there is no proof of a better."""
         if self.initial not in self.order:  # it is a goal
             return Interval(0.0, 0.0)
-        upper = self._prove_upper()
+        most = int(np.diff(self.kept_ptr).max(initial=1))
+        upper = self.prove_upper(self.gap_error, 16 + 4 * most)
         lower = self._prove_lower()
         return Interval(min(lower if lower is not None else weaker(), upper), upper)
-
-    def _prove_upper(self) -> float:
-        if not self.count_steps() < 0.5:
-            return np.inf
-        need = game.prove_upper(*self.policy_rows, self.gap, self.gap_error, self.value, self.steps)
-        return float(self.value[self.initial] + need * self.steps[self.initial]) if np.isfinite(need) else np.inf
 
     def _prove_lower(self) -> float | None:
         """A lower bound; a wide notion of near-tight is tried first, and a narrow one where that can go round."""
@@ -229,6 +247,13 @@ class Board:
             if np.isfinite(need):
                 return max(float(self.value[self.initial] - need * by_state[self.initial]), 0.0)
         return None
+
+    def choices(self, graph: Graph) -> Array:  # [S]
+        """The choice of a pure policy in each state; where the game was not played, the first."""
+        used = self.kept[self.mix > 0]
+        choice = np.full(graph.states, -1)
+        choice[graph.choice_state[used]] = used
+        return complete_choices(graph, choice)
 
     def policy(self, model: UMDP) -> Policy:
         """The policy; where the game was not played, the first choice."""
@@ -266,7 +291,7 @@ def solve_mixed(board: Board, kappa: float, run: Run, name: str) -> Status | Non
     """
 
     def improve(kappa_now: float) -> tuple[int, float]:
-        changed, delta, pivots = game.improve_mixed(
+        changed, delta, pivots = options.improve_mixed(
             *board.policy_rows, board.gap, kappa_now, board.value, 1e-12 * board.scale, board.belief
         )
         run.count("pivots", pivots)
@@ -338,9 +363,3 @@ def typical_cost(model: UMDP) -> float:
     """The median, over choices that cost something, of their largest cost: the unit of κ and of tolerances."""
     cost = model.cost.max(axis=1, initial=0.0)
     return float(np.median(cost[cost > 0])) if (cost > 0).any() else 1.0
-
-
-def _scaled(gap: Array, factor: float) -> Array:
-    scaled = gap * factor
-    scaled.flags.writeable = False  # as gaps are, or kernels would be compiled again
-    return scaled

@@ -2,7 +2,8 @@
 
     min over j of  max over k of  reg_k(π*_j)
 
-The objective is that number, as the judge finds it. A policy that is improper in some sample has infinite regret.
+The objective is that number, as the judge finds it. A policy that is improper in some sample has infinite regret. Of
+policies that share the least max regret, the one with the lowest mean regret is taken.
 """
 
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from rue.solution import Interval, Outcome, Run, Solver, Status
 from rue.solvers.adversary import policy_at_hand
 from rue.solvers.base import complete_choices
 
+# Max regrets that differ by no more than this fraction are the same.
+TIE = 1e-9
+
 
 @dataclass(frozen=True)
 class BestSample(Solver):
@@ -28,28 +32,31 @@ class BestSample(Solver):
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Judge the optimal policy of each sample."""
         values = optimal_values(model, run=run)
-        best: tuple[float, float, Policy] | None = None
+        judged: list[tuple[float, float, float]] = []  # max and mean regret, error
         tried: list[np.ndarray] = []
         status: Status | None = None
         for sample in range(model.samples):
             choice = complete_choices(model.graph, values.choice[:, sample])
             if any(np.array_equal(choice, other) for other in tried):
                 continue
-            tried.append(choice)
-            policy = Policy.from_choices(model.graph, choice)
             status = run.stop()
             if status:
                 break
-            verdict = evaluate(model, policy)
-            if best is None or verdict.max_regret < best[0]:
-                best = (verdict.max_regret, verdict.error, policy)
+            verdict = evaluate(model, Policy.from_choices(model.graph, choice))
+            tried.append(choice)
+            judged.append((verdict.max_regret, verdict.mean_regret, verdict.error))
             run.iterations += 1
             run.count("policies")
-            run.report(f"best: judged {sample + 1} of {model.samples}", Interval(0.0, best[0] + best[1]))
-        if status:
-            found = best is not None and np.isfinite(best[0])
-            policy = best[2] if best is not None and found else policy_at_hand(model, values)
-            return Outcome(policy, Interval(0.0, best[0] + best[1] if best is not None else np.inf), status)
-        assert best is not None
-        regret, error, policy = best
-        return Outcome(policy, Interval(max(regret - error, 0.0), regret + error))
+            regret, _, error = min(judged)
+            run.report(f"best: judged {sample + 1} of {model.samples}", Interval(0.0, regret + error))
+        if not judged:
+            return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), status or Status.SOLVED)
+        least = min(judged)[0]
+        tied = [j for j in range(len(judged)) if judged[j][0] <= least * (1 + TIE)]
+        best = min(tied, key=lambda j: judged[j][1])
+        regret, _, error = judged[best]
+        if status and not np.isfinite(regret):
+            return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), status)
+        policy = Policy.from_choices(model.graph, tried[best])
+        lower = 0.0 if status else max(min(worst - error for worst, _, error in judged), 0.0)
+        return Outcome(policy, Interval(lower, regret + error), status or Status.SOLVED)

@@ -49,11 +49,14 @@ from rue.errors import BadInput
 from rue.model import UMDP
 from rue.optimal import OptimalValues, optimal_values
 from rue.solution import Interval, Outcome, Run, Solver, Status
-from rue.solvers.adversary import Board, policy_at_hand, solve_mixed, solve_pure
+from rue.solvers.adversary import Board, policy_at_hand, solve_mixed, solve_pure, typical_cost
 from rue.solvers.base import infeasible
+from rue.solvers.steps import Task, solve_deterministic, solve_history, solve_stochastic
 
 Options = Literal["deterministic", "stochastic", "history"]
 OPTIONS = ("deterministic", "stochastic", "history")
+Engine = Literal["auto", "highs", "scip"]
+ENGINES = ("auto", "highs", "scip")
 
 # A choice counts as optimal in a sample, for pruning, if its gap is below this fraction of the largest value.
 OPTIMAL_TIE = 1e-9
@@ -69,13 +72,18 @@ class Recursion(Solver):
     options: Options = "deterministic"
     prune: bool = field(default=True, kw_only=True)
     kappa: float = field(default=1e-9, kw_only=True)
+    engine: Engine = field(default="auto", kw_only=True)
+    breakpoints: int = field(default=3, kw_only=True)
 
     def __post_init__(self) -> None:
         one_of("options", self.options, OPTIONS)
         object.__setattr__(self, "steps", whole_number("steps", self.steps, 1))
-        if self.steps > 1:
-            raise BadInput(f"steps is {self.steps}; this version solves steps=1 only")
         flag("prune", self.prune)
+        one_of("engine", self.engine, ENGINES)
+        if self.engine == "scip" and self.options != "stochastic":
+            raise BadInput("engine is scip; expected auto or highs, as scip solves stochastic options only")
+        if whole_number("breakpoints", self.breakpoints, 3) % 2 == 0:
+            raise BadInput(f"breakpoints is {self.breakpoints}; expected an odd number, 3 or more")
         wanted = "a number from 0 to 1, a fraction of the typical cost"
         if real_number("kappa", self.kappa, wanted, 0, 1) == 1:
             raise BadInput(f"kappa is {self.kappa}; expected {wanted}")
@@ -106,18 +114,36 @@ class Recursion(Solver):
             if run.stop() or not board.start_above(self.kappa * board.scale, run):
                 return _give_up(model, values, run)
             status = solve_pure(board, self.kappa * board.scale, run, self.name)
-        if self.options != "deterministic":
+        if self.steps > 1 and status is None and not model.graph.goal[model.graph.initial]:
+            scale = typical_cost(model)
+            task = Task(model, gap, gap_error, kept, board, self.name, self.steps, self.kappa * scale, scale)
+            return self._run_steps(task, run)
+        if self.steps == 1 and self.options != "deterministic":
             board = Board.randomised(model, gap, gap_error, kept, board, run)
             if board is not None and status is None:
                 status = solve_mixed(board, self.kappa * board.scale, run, self.name)
         if board is None:
             return infeasible(model)
         objective = board.prove(weaker=lambda: self._weaker_bound(model, run))
+        if self.steps > 1 and status:  # a limit came: the single steps, repeated, and nothing from below
+            objective = Interval(0.0, objective.upper)
         run.report(f"{self.name}: proved", objective)
-        if status is None:
-            closed = objective.width <= CLOSED * max(objective.upper, board.scale)
-            status = Status.SOLVED if closed else Status.UNPROVED
-        return Outcome(board.policy(model), objective, status)
+        return Outcome(board.policy(model), objective, status or _verdict(objective, board.scale))
+
+    def _run_steps(self, task: Task, run: Run) -> Outcome:
+        """Options of more than one step."""
+        if self.options == "deterministic":
+            outcome = solve_deterministic(task, self.engine, run)
+        elif self.options == "history":
+            outcome = solve_history(task, self.engine, run)
+        else:
+            outcome = solve_stochastic(task, self.engine, self.breakpoints, run)
+        objective = outcome.objective
+        if not objective.lower > 0 and np.isfinite(objective.upper):
+            objective = Interval(min(self._weaker_bound(task.model, run), objective.upper), objective.upper)
+        run.report(f"{self.name}: proved", objective)
+        status = _verdict(objective, task.scale) if outcome.status is Status.SOLVED else outcome.status
+        return Outcome(outcome.policy, objective, status)
 
     def _weaker_bound(self, model: UMDP, run: Run) -> float:
         return 0.0
@@ -187,6 +213,11 @@ def optimal_somewhere(model: UMDP, values: OptimalValues, gap: Array) -> Array: 
     keep = gap <= tie
     keep &= ~values.dead[model.graph.choice_state]
     return np.asarray(keep.any(axis=1))
+
+
+def _verdict(objective: Interval, scale: float) -> Status:
+    """Solved, if what is proved leaves nothing open."""
+    return Status.SOLVED if objective.width <= CLOSED * max(objective.upper, scale) else Status.UNPROVED
 
 
 def _give_up(model: UMDP, values: OptimalValues | None, run: Run) -> Outcome:

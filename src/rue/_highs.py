@@ -1,0 +1,174 @@
+"""Linear and mixed-integer programs in HiGHS, kept between solves. The only module that imports highspy.
+
+    min c·x   subject to   row_lower ≤ A x ≤ row_upper,   lower ≤ x ≤ upper,   some x whole
+
+A `Program` is built once; its numbers may be overwritten, its shape may not. One `HighsLp` is allocated, its arrays are
+overwritten and passed anew, and a linear program starts from the basis of the solve before: 4 to 10 times faster than
+changing coefficients one by one. Solves run on one thread with a fixed seed, so that the same program gives the same
+answer; `run` releases the interpreter's lock, so threads may each have programs of their own. A program must not be
+shared by threads.
+
+highspy reports failures as return codes and goes on; here each of them is looked at, and an error is `SolverFailed`.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from rue._flat import Array
+from rue.errors import SolverFailed
+
+SEED = 1
+# The programs are scaled so that their numbers are about one.
+TOLERANCE = 1e-9
+OPTIONS: dict[str, bool | int | float | str] = {
+    "output_flag": False,
+    "threads": 1,
+    "parallel": "off",
+    "random_seed": SEED,
+    "small_matrix_value": 1e-12,
+    "primal_feasibility_tolerance": TOLERANCE,
+    "dual_feasibility_tolerance": TOLERANCE,
+    "mip_feasibility_tolerance": TOLERANCE,
+    "mip_rel_gap": 0.0,
+}
+
+
+class Ended(StrEnum):
+    """Why a solve stopped."""
+
+    OPTIMAL = "optimal"
+    TIME_LIMIT = "time limit"
+    INFEASIBLE = "infeasible"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What HiGHS found. After a time limit `x` is None if nothing was found, and `bound` may be −∞."""
+
+    status: Ended
+    objective: float
+    bound: float  # no feasible x has a smaller objective, to HiGHS's tolerances
+    x: Array | None  # [columns]
+    row_dual: Array | None  # [rows]; linear programs at their optimum only
+
+
+class Program:
+    """A kept program. Matrix entries are triplets (row, column, value) in any order; repeated ones add up.
+
+    `gap` is the difference between objective and bound at which a mixed-integer program counts as solved.
+    """
+
+    def __init__(
+        self,
+        *,
+        cost: Array,
+        lower: Array,
+        upper: Array,
+        row: Array,
+        column: Array,
+        value: Array,
+        row_lower: Array,
+        row_upper: Array,
+        integral: Array | None = None,
+        gap: float = TOLERANCE,
+    ) -> None:
+        import highspy
+
+        self._options = OPTIONS | {"mip_abs_gap": gap}
+        self._whole = integral is not None and bool(integral.any())
+        self._lp = highspy.HighsLp()
+        self._lp.num_col_, self._lp.num_row_ = cost.size, row_lower.size
+        matrix = self._lp.a_matrix_
+        matrix.format_ = highspy.MatrixFormat.kRowwise
+        key, self._place = np.unique(row * np.int64(cost.size) + column, return_inverse=True)
+        matrix.start_ = np.searchsorted(key, np.arange(row_lower.size + 1) * np.int64(cost.size)).astype(np.int32)
+        matrix.index_ = (key % cost.size).astype(np.int32)
+        if integral is not None and self._whole:
+            kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
+            self._lp.integrality_ = [kinds[int(i)] for i in integral]
+        self._highs: Any = None
+        self._basis: Any = None
+        self.change(cost=cost, lower=lower, upper=upper, value=value, row_lower=row_lower, row_upper=row_upper)
+
+    def change(
+        self,
+        *,
+        value: Array | None = None,
+        cost: Array | None = None,
+        lower: Array | None = None,
+        upper: Array | None = None,
+        row_lower: Array | None = None,
+        row_upper: Array | None = None,
+    ) -> None:
+        """Overwrite numbers; `value` in the order of the triplets the program was built from."""
+        if value is not None:
+            self._lp.a_matrix_.value_ = np.bincount(self._place, weights=value).astype(float)
+        named = {"col_cost_": cost, "col_lower_": lower, "col_upper_": upper}
+        named |= {"row_lower_": row_lower, "row_upper_": row_upper}
+        for name, array in named.items():
+            if array is not None:
+                setattr(self._lp, name, array)
+
+    def solve(self, seconds: float = math.inf, start: tuple[Array, Array] | None = None) -> Result:
+        """Solve the program as it is now. `start` gives (columns, values) of a solution to begin from, in part."""
+        import highspy
+
+        highs = self._ready(seconds)
+        _check("passModel", highs.passModel(self._lp))
+        if self._whole and start is not None:
+            _check("setSolution", highs.setSolution(start[0].size, start[0].astype(np.int32), start[1]))
+        if self._basis is not None:
+            _check("setBasis", highs.setBasis(self._basis))
+        outcome = highs.run()
+        status = highs.getModelStatus()
+        _check("run", outcome, status)
+        known = {
+            highspy.HighsModelStatus.kOptimal: Ended.OPTIMAL,
+            highspy.HighsModelStatus.kTimeLimit: Ended.TIME_LIMIT,
+            highspy.HighsModelStatus.kInfeasible: Ended.INFEASIBLE,
+        }
+        if status not in known:
+            raise SolverFailed(f"HiGHS stopped with {status}")
+        return self._result(highs, known[status])
+
+    def _ready(self, seconds: float) -> Any:
+        """A solver with its options set.
+
+        HiGHS's clock runs on from solve to solve, and linear programs measure the limit against it while mixed-integer
+        ones do not; so the former get their limit on top of the time used so far, and the latter a fresh solver.
+        """
+        import highspy
+
+        if self._highs is None or self._whole:
+            create: Any = highspy.Highs
+            self._highs = create()
+            for name, value in self._options.items():
+                _check(f"option {name}", self._highs.setOptionValue(name, value))
+        limit = max(seconds, 0.0) + (0.0 if self._whole else self._highs.getRunTime())
+        _check("option time_limit", self._highs.setOptionValue("time_limit", float(limit)))
+        return self._highs
+
+    def _result(self, highs: Any, status: Ended) -> Result:
+        info, solution = highs.getInfo(), highs.getSolution()
+        if status is Ended.INFEASIBLE:
+            return Result(status, math.inf, math.inf, None, None)
+        objective = float(info.objective_function_value)
+        if self._whole:
+            found = np.array(solution.col_value) if solution.value_valid and math.isfinite(objective) else None
+            return Result(status, objective if found is not None else math.inf, float(info.mip_dual_bound), found, None)
+        if status is Ended.TIME_LIMIT:
+            return Result(status, math.inf, -math.inf, None, None)
+        self._basis = highs.getBasis()
+        return Result(status, objective, objective, np.array(solution.col_value), np.array(solution.row_dual))
+
+
+def _check(what: str, outcome: Any, status: Any = None) -> None:
+    """Warnings are harmless (a limit, a coefficient too small to count); errors are not."""
+    import highspy
+
+    if outcome == highspy.HighsStatus.kError:
+        raise SolverFailed(f"HiGHS: {what} returned {outcome}" + (f", model status {status}" if status else ""))

@@ -1,0 +1,60 @@
+"""Options put together: one controller that follows an option to its end and begins the next one there."""
+
+import numpy as np
+
+from rue._flat import Array
+from rue._linear import ranges
+from rue.model import UMDP
+from rue.policy import Policy
+from rue.solvers.inner.field import Options, Part
+
+
+def assemble(model: UMDP, options: Options, elsewhere: Array) -> Policy:
+    """The options as one controller, as far as it can be reached."""
+    graph, layout = model.graph, options.layout
+    place = np.full(graph.states, -1)
+    place[layout.field.roots] = np.arange(layout.size)
+    arrays = (layout.choice_id, graph.trans_ptr, graph.successor, layout.possible, graph.goal)
+    first = np.full(graph.states, -1)
+    queue = [graph.initial]
+    first[graph.initial] = 0
+    parts = []
+    nodes = 0
+    for state in queue:
+        first[state] = nodes
+        part = options.part(place[state], arrays) if place[state] >= 0 else _single(model, state, int(elsewhere[state]))
+        parts.append(part)
+        nodes += part[0].size
+        ends = np.unique(-1 - part[4][part[4] < 0])
+        fresh = ends[first[ends] < 0]
+        first[fresh] = 0
+        queue.extend(fresh.tolist())
+    offset = np.concatenate(([0], np.cumsum([part[0].size for part in parts])))
+    following = np.concatenate(
+        [
+            np.where(part[4] < 0, first[np.maximum(-1 - part[4], 0)], part[4] + base)
+            for part, base in zip(parts, offset, strict=False)
+        ]
+    )
+    choice = np.concatenate([part[2] for part in parts])
+    return Policy(
+        graph=graph,
+        node_state=np.concatenate([part[0] for part in parts]),
+        entry_ptr=np.concatenate(([0], np.cumsum(np.concatenate([part[1] for part in parts])))),
+        choice=choice,
+        weight=np.concatenate([part[3] for part in parts]),
+        next_ptr=np.concatenate(([0], np.cumsum(np.diff(graph.trans_ptr)[choice]))),
+        next_node=following,
+        start_node=np.zeros(1),
+        start_weight=np.ones(1),
+    )
+
+
+def _single(model: UMDP, state: int, choice: int) -> Part:
+    """A node that takes one choice, or none at a goal."""
+    graph = model.graph
+    taken = np.array([choice] if not graph.goal[state] else [], np.int64)
+    following = graph.successor[ranges(graph.trans_ptr[taken], np.diff(graph.trans_ptr)[taken])]
+    return (
+        np.array([state]), np.array([taken.size]), taken, np.ones(taken.size), -1 - following.astype(np.int64)
+    )  # fmt: skip

@@ -1,0 +1,101 @@
+"""Options that depend on state and time, as the paper's do.
+
+`Slots` finds the best deterministic ones, exactly, by branch and bound; `Table1` solves the same problem in HiGHS.
+`MixedSlots` improves randomised ones by exact programs for one time at once, all others fixed: a local optimum.
+"""
+
+import numpy as np
+
+from rue._flat import Array
+from rue._kernels import layout as arrange
+from rue._kernels import options as kernel
+from rue._linear import ranges
+from rue.solvers.inner.field import Found, Layout, Options, Part, Round
+
+
+class Slots(Options):
+    """Each option is a table: a distribution over the choices of every slot (state, time)."""
+
+    effort_name = "nodes"
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout)
+        field = layout.field
+        self.choices = np.diff(field.choice_ptr)[field.layer_state]
+        is_end = np.zeros(field.layer_state.size, bool)
+        last = np.arange(layout.size) * (field.steps + 1) + field.steps
+        is_end[ranges(field.layer_ptr[last], np.diff(layout.share_ptr))] = True
+        self.choices[is_end] = 0
+        self.weight_ptr = np.concatenate(([0], np.cumsum(self.choices)))
+        self.weight = np.zeros(int(self.weight_ptr[-1]))
+
+    def repeat(self, choice: Array) -> None:
+        """The choice of the state in each of its slots."""
+        field = self.layout.field
+        slot = np.flatnonzero(self.choices)
+        state = field.layer_state[slot]
+        self.weight[:] = 0.0
+        self.weight[self.weight_ptr[slot] + choice[state] - field.choice_ptr[state]] = 1.0
+        self.make_rows(np.arange(self.layout.size))
+
+    def make_rows(self, places: Array) -> None:
+        """The rows of the options at some places, from their weights."""
+        kernel.slot_rows(
+            places, self.layout.field, self.weight_ptr, self.weight, self.layout.share_ptr, self.paid, self.share
+        )
+
+    def improve(self, places: Array, given: Round, found: Found, stop: Array) -> None:
+        """Branch and bound at each place."""
+        kernel.improve_slots(
+            places, self.layout.field, given.ahead, given.lowered, given.value, given.weight, given.level,
+            given.tolerance, given.accept, self.belief, self.weight_ptr, self.weight, self.layout.share_ptr,
+            self.paid, self.share, found.floor, found.carried, found.changed, self.effort, stop,
+        )  # fmt: skip
+
+    def part(self, i: int, graph_arrays: tuple[Array, ...]) -> Part:
+        """A node for each slot in use."""
+        part: Part = arrange.slot_nodes(i, self.layout.field, self.weight_ptr, self.weight, *graph_arrays)
+        return part
+
+
+class MixedSlots(Slots):
+    """Randomised policies of state and time; what it finds is no worse than where it started, and not proved best."""
+
+    effort_name = "pivots"
+    starts = 2
+
+    def begin_with(self, other: Slots, choice: Array) -> None:
+        """Begin with the policies of others; in slots that they do not reach, with `choice[S]`."""
+        field = self.layout.field
+        self.weight[:] = other.weight
+        slot = np.flatnonzero(self.choices)
+        empty = slot[np.add.reduceat(self.weight, self.weight_ptr[slot]) == 0]
+        state = field.layer_state[empty]
+        self.weight[self.weight_ptr[empty] + choice[state] - field.choice_ptr[state]] = 1.0
+        self.make_rows(np.arange(self.layout.size))
+
+    def table(self, i: int) -> Array:
+        """The weights of option i."""
+        field = self.layout.field
+        first = i * (field.steps + 1)
+        return self.weight[
+            self.weight_ptr[field.layer_ptr[first]] : self.weight_ptr[field.layer_ptr[first + field.steps]]
+        ]
+
+    def set_table(self, i: int, step: Array, state: Array, owner: Array, choice: Array, weight: Array) -> None:
+        """Set option i from entries: node `owner` at a step in a state takes a choice of the graph with a weight."""
+        field = self.layout.field
+        place = np.zeros((field.steps, field.choice_ptr.size), np.int64)
+        for time in range(field.steps):
+            begin, end = field.layer_ptr[i * (field.steps + 1) + time : i * (field.steps + 1) + time + 2]
+            place[time, field.layer_state[begin:end]] = np.arange(begin, end)
+        slot = place[step[owner], state[owner]]
+        self.weight[self.weight_ptr[slot] + self.layout.number[choice] - field.choice_ptr[state[owner]]] = weight
+        self.make_rows(np.array([i]))
+
+    def improve(self, places: Array, given: Round, found: Found, stop: Array) -> None:
+        """Alternation at each place."""
+        kernel.improve_mixed_slots(
+            places, self.layout.field, given.ahead, given.value, given.tolerance, self.starts, self.weight_ptr,
+            self.weight, self.layout.share_ptr, self.paid, self.share, found.floor, found.changed, self.effort, stop,
+        )  # fmt: skip

@@ -1,0 +1,93 @@
+"""Options to begin with: proper against an adversary who picks a sample whenever an option begins."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rue._flat import Array
+from rue._kernels import options as kernel
+from rue.model import UMDP
+from rue.solution import Run
+from rue.solvers.adversary import Board
+from rue.solvers.inner.field import Found, Layout, Options, Round
+from rue.solvers.options import OptionGame, improve_in_parallel
+
+Kind = Callable[[Layout], Options]
+
+
+def start_game(
+    model: UMDP, gap: Array, gap_error: float, kept: Array | None, steps: int, kind: Kind,
+    board: Board | None, scale: float, run: Run,
+) -> OptionGame | None:  # fmt: skip
+    """The game with options that are proper against the adversary, if there are any; pruning is given up if need be.
+
+    The solution of single steps serves wherever it is there; otherwise the options are looked for.
+    """
+    graph = model.graph
+    for within in (kept, None) if kept is not None else (None,):
+        mask = np.ones(graph.choices, bool) if within is None else within
+        order = board.order if board is not None else None
+        layout = Layout.build(model, gap, mask, steps, order, ~graph.goal)
+        if board is not None and _covers(board, layout, mask):
+            options = kind(layout)
+            options.repeat(layout.number[board.choices(graph)])
+            game = OptionGame(model, options, gap_error, scale)
+            game.value[board.order] = board.value[board.order]
+            return game
+        found = _safe_options(model, gap, mask, steps, kind, order, run)
+        if found is not None:
+            game = OptionGame(model, found, gap_error, scale)
+            game.value[~graph.goal] = kernel.HUGE
+            game.start_above(0.0, run)
+            return game
+        if run.stop():
+            return None
+    return None
+
+
+def _covers(board: Board, layout: Layout, mask: Array) -> bool:
+    """Whether the solution of single steps has a choice, which options may take, wherever they may come."""
+    met = np.zeros(board.value.size, bool)
+    met[layout.field.layer_state] = True
+    met[layout.field.goal] = False
+    met[board.order] = False
+    return not met.any() and bool(mask[board.kept[board.mix > 0]].all())
+
+
+def _safe_options(
+    model: UMDP, gap: Array, mask: Array, steps: int, kind: Kind, order: Array | None, run: Run
+) -> Options | None:
+    """Options that reach a goal with probability one against the adversary, from the initial state and where they end.
+
+    The largest set of states in which each has an option that stays within, in every sample, and has a chance in every
+    sample to end nearer to a goal: with 0 at the states that are known to be nearer, 1 at others of the set and
+    infinity elsewhere, an option that costs less than 1. States without one are taken out, and it begins anew.
+    """
+    graph = model.graph
+    safe = ~graph.goal
+    forbidden = np.where(gap >= kernel.INFINITE, kernel.HUGE, 0.0)
+    while safe[graph.initial]:
+        layout = Layout.build(model, forbidden, mask, steps, order, safe)
+        options = kind(layout)
+        far = np.full(graph.states, kernel.HUGE)
+        far[layout.field.roots] = 1.0
+        far[graph.goal] = 0.0
+        found, ahead = Found(layout.size), np.empty_like(layout.field.gap)
+        level = np.full(layout.size, 1.0 - 1e-13)
+        done = np.zeros(layout.size, bool)
+        while True:
+            kernel.look_ahead(layout.field, far, ahead)
+            given = Round(far, far, np.zeros(graph.states), level, 0.0, True, ahead)
+            improve_in_parallel(options, np.flatnonzero(~done), given, found, run)
+            if run.stop():
+                return None
+            chance = options.worst(far) < 1.0 - 1e-14
+            if not (found.changed & chance & ~done).any():
+                break
+            done |= found.changed & chance
+            far[layout.field.roots[done]] = 0.0
+        if done.all():
+            options.adopt(layout.with_gap(gap))
+            return options
+        safe[layout.field.roots[~done]] = False
+    return None

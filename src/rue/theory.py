@@ -1,0 +1,581 @@
+"""The paper's propositions as functions, to look at and to test: what an adversary can do, and how far that is off.
+
+*Proposition 1* (regret Bellman equation). The regret of a proper policy is what its gaps come to:
+
+    reg(s, π) = Σ_a π(s,a) [ Q^gap(s,a) + Σ T(s,a,s') reg(s', π) ],    Q^gap(s,a) = C̄(s,a) + Σ T(s,a,s') V*(s') − V*(s)
+
+*Proposition 2* said that n = 1 is exact where the uncertainties of different state-action pairs are independent. The
+corrigendum withdraws it: the adversary's gaps use the V* of the sample that is applied now, the true regret that of
+the sample that is applied afterwards. n = 1 is exact for no class of models, and nothing here claims it.
+
+*Proposition 3* bounds what the adversary σ^1, who picks a sample at every step, adds to the true max regret:
+
+    0 ≤ max over σ^1 of reg(s_0, π) − max over k of reg_k(s_0, π) ≤ (δ_C + 2 δ_V* + 2 δ_T C_max H) H
+
+`constants` gives all of these numbers for a policy.
+
+*Definition 7 and Proposition 4.* With one n-step option for each state a sample becomes the n-step option MDP
+
+    T^o(s, s') = Pr(s' after n steps),    C^o(s) = V^n(s) + Σ T^o(s, s') V*(s') − V*(s)
+
+which is `option_model`; `option_policy` is the controller that follows the options. The regret against σ^n, who picks a
+sample every n steps, is the robust cost of the n-step option model.
+
+*Proposition 5.* Its first half, max over σ^n of reg(s_0, π) ≥ max over k of reg_k(s_0, π), holds for every policy and
+n: `adversary_regret` is that upper bound. For a fixed policy it also falls, or stays, from n to k·n, as the adversary
+has fewer chances to change his mind. Its second half says the same of the best policies with n-step and with k·n-step
+options. That needs history-dependent options: an option of k·n steps must be able to do what k options of n steps do,
+each of which knows the state where it began. For options that look at state and time alone, which are those of the
+paper's method, it is false (`tests/data/cases/prop5.json`: 0 for n = 2 and 5 for n = 4).
+
+*The adversary* moves at steps 0, n, 2n, … He sees the node of the controller, but no draw before it is made: neither
+the choices of a randomised policy within the next n steps nor the draw of the first node. With n beyond the length of
+every episode he is left with one sample, and the bound is the true max regret.
+
+*How, and what is proved.* Against a fixed policy the adversary has a Markov decision process with a state for each
+node where he moves and a choice for each sample. Whether all of his policies end is decided on the graph; if not, the
+regret is infinite. His best policy is found by policy iteration with sparse factorisations, which nobody has to
+believe: v + εw ≥ the backup of v + εw in all samples bounds from above, and v − εw ≤ the backup of v − εw under his
+answer bounds from below, where w counts options. Rounding and the errors of V* are on the safe side.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rue._check import flag, number_array, whole_number
+from rue._flat import Array
+from rue._kernels import chain
+from rue._linear import ranges, solve_chain
+from rue.errors import BadInput, SolverFailed
+from rue.evaluate import evaluate
+from rue.model import UMDP, Graph, check_same_graph
+from rue.optimal import OptimalValues, optimal_values
+from rue.policy import Policy, check_policy
+from rue.solution import Interval
+from rue.solvers.recursion import regret_gap
+
+# Twice the rounding error of one operation, so that products of such errors are covered as well.
+ROUNDING = 2.0**-52
+TINY = 1e-290
+# Rounds of the adversary's policy iteration; what is found by then is proved as far as it goes.
+ROUNDS = 200
+# Chances below this are left out of a chain that is factorised; the proof leaves nothing out.
+NEGLIGIBLE = 1e-20
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The numbers of Prop. 3 for a policy. Differences and H are rounded up, so that the bound is one."""
+
+    delta_C: float  # δ_C: costs of a choice in two samples differ by no more  # noqa: N815
+    delta_T: float  # δ_T: half the distance of a choice's transition probabilities in two samples is no more  # noqa: N815
+    delta_V: float  # δ_V*: optimal values of a state in two samples differ by no more  # noqa: N815
+    C_max: float  # no cost is more
+    H: float  # no visited node is further from a goal, in expected steps, whatever the adversary does
+    bound: float  # (δ_C + 2 δ_V* + 2 δ_T C_max H) H
+    adversary: Interval  # max over σ^1 of reg(s_0, π)
+    true: Interval  # max over k of reg_k(s_0, π), by the judge
+
+    @property
+    def excess(self) -> Interval:
+        """What the adversary adds to the true max regret; Prop. 3 says that it lies between 0 and `bound`."""
+        if self.adversary.lower == np.inf:
+            return Interval(0.0 if self.true.lower == np.inf else np.inf, np.inf)
+        return Interval(max(self.adversary.lower - self.true.upper, 0.0), self.adversary.upper - self.true.lower)
+
+
+def constants(model: UMDP, policy: Policy, *, visited: bool = False) -> Constants:
+    """The constants and the bound of Prop. 3 for any policy, with the adversary's regret beside the true one.
+
+    H bounds the expected number of steps to a goal against every adversary who changes the sample at each step, from
+    each node that can be visited. The initial state alone would not do: the proof bounds V(s', π) by C_max·H at the
+    successors s', and one of them may be further away. Infinite, as is the bound, if some adversary keeps the policy
+    from the goal.
+
+    The paper's constants range over all states and choices. With `visited` they range over those that the policy can
+    meet, which is all that the proof needs, and gives a smaller bound. States that are dead ends in all samples do not
+    count; one that is a dead end in some makes δ_V* infinite.
+    """
+    flag("visited", visited)
+    chase = _Chase.build(model, policy, 1)
+    graph, values = model.graph, optimal_values(model)
+    seen = np.ones(graph.states, bool)
+    used = np.ones(graph.choices, bool)
+    if visited:
+        seen, used = np.zeros(graph.states, bool), np.zeros(graph.choices, bool)
+        seen[policy.node_state[chase.order]] = True
+        used[chase.choice] = True
+    verdict = evaluate(model, policy)
+    worst = verdict.max_regret
+    delta_cost = float(np.ptp(model.cost[used], axis=1).max(initial=0.0)) * (1 + ROUNDING)
+    delta_transition = _transition_distance(model, used)
+    delta_value = _value_difference(values, seen)
+    most_cost = float(model.cost[used].max(initial=0.0))
+    steps = chase.most_steps()
+    bound = np.inf
+    if np.isfinite(steps):
+        one_step = delta_cost + 2 * delta_value + 2 * delta_transition * most_cost * steps
+        bound = one_step * steps * (1 + 8 * ROUNDING) if steps > 0 else 0.0
+    return Constants(
+        delta_C=delta_cost,
+        delta_T=delta_transition,
+        delta_V=delta_value,
+        C_max=most_cost,
+        H=steps,
+        bound=bound,
+        adversary=chase.regret(values),
+        true=Interval(max(worst - verdict.error, 0.0), worst + verdict.error),
+    )
+
+
+def adversary_regret(model: UMDP, policy: Policy, steps: int = 1) -> Interval:
+    """Proved bounds on max over σ^n of reg(s_0, π), n = `steps`: the upper bound of Prop. 5 for any policy.
+
+    The adversary picks a sample at steps 0, n, 2n, … Infinite if he can keep the policy from the goal.
+    """
+    return _Chase.build(model, policy, whole_number("steps", steps, 1)).regret(optimal_values(model))
+
+
+@dataclass(frozen=True, eq=False)
+class OptionModel:
+    """The n-step option MDP of each sample (the paper's Definition 7), with one option for each state.
+
+    The numbers are plain floating point. Where there is no option, `transition` is zero and `cost` infinite; `cost` is
+    infinite as well at dead ends and where the option may lead into one.
+    """
+
+    steps: int
+    transition: Array  # [K, S, S] T^o: where the option of a state leads
+    value: Array  # [K, S] V^n: the expected cost of its steps
+    cost: Array  # [K, S] C^o: its regret, V^n + Σ T^o V* − V*
+
+
+def option_model(model: UMDP, options: ArrayLike) -> OptionModel:
+    """T^o and C^o for given options.
+
+    `options[S, n, S]` holds choices: what the option of the first state takes at step t in the second state. Numbers
+    with a point, `options[S, n, C]`, are the probabilities of choices instead. −1, or no probability at all, stands
+    where the option never comes. An option stops early at a goal, and is executed n = `options.shape[1]` steps
+    otherwise. The result is dense: it is meant for small models.
+    """
+    graph, table = _check_model(model).graph, _Table.check(model, options)
+    shape = (model.samples, graph.states)
+    transition, value = np.zeros((*shape, graph.states)), np.zeros(shape)
+    missing = np.zeros(graph.states, bool)
+    for state in range(graph.states):
+        place = np.zeros((graph.states, model.samples))
+        place[state] = 1.0
+        missing[state] = not graph.goal[state] and not table.has_option(state)
+        for time in range(0 if missing[state] else table.steps):
+            weight = table.weight(state, time)
+            table.check_needed(state, time, weight, place.max(axis=1) > 0)
+            flow = weight[:, None] * place[graph.choice_state]
+            value[:, state] += (flow * model.cost).sum(axis=0)
+            place = np.where(graph.goal[:, None], place, 0.0)
+            np.add.at(place, graph.successor, flow[graph.trans_choice] * model.prob)
+        transition[:, state] = 0.0 if missing[state] else place.T
+    best = optimal_values(model).value.T  # [K, S]
+    with np.errstate(invalid="ignore"):
+        later = np.where(transition > 0, transition * best[:, None, :], 0.0).sum(axis=2)
+        cost = np.where(np.isinf(best) | missing, np.inf, value + later - best)
+    return OptionModel(table.steps, transition, value, np.maximum(cost, 0.0))
+
+
+def option_policy(model: UMDP, options: ArrayLike) -> Policy:
+    """The controller that follows the options of `option_model`, one after the other.
+
+    It remembers the state where the option began and the step within it.
+    """
+    table = _Table.check(_check_model(model), options)
+    return _Controller(model, table).build()
+
+
+def _check_model(model: object) -> UMDP:
+    if not isinstance(model, UMDP):
+        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
+    return model
+
+
+def _transition_distance(model: UMDP, used: Array) -> float:
+    """δ_T: half the largest Σ |T_i − T_j| over choices in use and pairs of samples."""
+    graph = model.graph
+    keep = used[graph.trans_choice]
+    # A choice may name a successor twice; distances are between the sums.
+    pair = graph.trans_choice[keep].astype(np.int64) * graph.states + graph.successor[keep]
+    pairs, group = np.unique(pair, return_inverse=True)
+    if pairs.size == 0:
+        return 0.0
+    prob = np.zeros((pairs.size, model.samples))
+    np.add.at(prob, group, model.prob[keep])
+    first = np.flatnonzero(np.append(True, np.diff(pairs // graph.states) > 0))
+    largest = 0.0
+    for k in range(model.samples):
+        distance = np.add.reduceat(np.abs(prob - prob[:, k : k + 1]), first, axis=0)
+        largest = max(largest, float(distance.max()))
+    longest = int(np.diff(np.append(first, pairs.size)).max())
+    return 0.5 * largest * (1 + ROUNDING * (longest + 2))
+
+
+def _value_difference(values: OptimalValues, seen: Array) -> float:
+    """δ_V*: the largest difference of a state's optimal values in two samples."""
+    count = seen & ~values.dead.all(axis=1)
+    if values.dead[count].any():
+        return np.inf
+    highest, lowest = values.upper[count].max(axis=1), values.lower[count].min(axis=1)
+    return float((highest - lowest).max(initial=0.0)) * (1 + ROUNDING)
+
+
+def _gap_error(model: UMDP, values: OptimalValues) -> float:
+    """No gap is further from the truth: the errors of V*, and of the sum itself."""
+    longest = int(np.diff(model.graph.trans_ptr).max(initial=0))
+    largest = float(model.cost.max(initial=0.0)) + 2 * float(values.value[~values.dead].max(initial=0.0))
+    return 2 * values.error + ROUNDING * (longest + 4) * largest
+
+
+@dataclass(frozen=True, eq=False)
+class _Chase:
+    """The adversary's problem against a fixed policy. M visited nodes that are no goals; rows are (node, sample)."""
+
+    model: UMDP
+    policy: Policy
+    steps: int
+    order: Array  # [M] nodes
+    start: Array  # [D] places of the start nodes; M at a goal
+    owner: Array  # [e] the place whose entry it is
+    choice: Array  # [e]
+    weight: Array  # [e]
+    step: Any  # [M·K, M·K] sparse: one step within a sample
+    live: Any  # the same with ones where it is positive
+    ends: Array  # [M·K] whether a step may lead to a goal
+
+    @classmethod
+    def build(cls, model: UMDP, policy: Policy, steps: int) -> "_Chase":
+        from scipy.sparse import csr_array
+
+        check_same_graph(model, check_policy(policy).graph)
+        graph, samples = model.graph, model.samples
+        goal_node = graph.goal[policy.node_state]
+        order = chain.explore(
+            policy.entry_ptr, policy.choice, policy.next_ptr, policy.next_node, graph.trans_ptr,
+            model.ever_live, policy.start_node, goal_node,
+        )  # fmt: skip
+        size = order.size
+        place = np.full(policy.nodes, size)
+        place[order] = np.arange(size)
+        count = np.diff(policy.entry_ptr)[order]
+        entry = ranges(policy.entry_ptr[order], count)
+        owner, choice = np.repeat(np.arange(size), count), policy.choice[entry]
+        length = np.diff(graph.trans_ptr)[choice]
+        trans = ranges(graph.trans_ptr[choice], length)
+        source = np.repeat(owner, length)
+        target = place[policy.next_node[ranges(policy.next_ptr[entry], length)]]
+        prob = np.repeat(policy.weight[entry], length)[:, None] * model.prob[trans]
+        possible = model.prob[trans] > 0
+        ends = np.zeros((size + 1, samples), bool)
+        np.logical_or.at(ends, np.where(target == size, source, size), possible)
+        j, k = np.nonzero(possible & (target < size)[:, None])
+        at = (source[j] * samples + k, target[j] * samples + k)
+        shape = (size * samples, size * samples)
+        live = csr_array((np.ones(j.size), at), shape=shape)
+        step = csr_array((prob[j, k], at), shape=shape)
+        return cls(
+            model, policy, steps, order, place[policy.start_node], owner, choice, policy.weight[entry],
+            step, live, ends[:size].ravel(),
+        )  # fmt: skip
+
+    @property
+    def samples(self) -> int:
+        """K."""
+        return self.model.samples
+
+    @cached_property
+    def moves(self) -> Array:  # [M]
+        """The places at which the adversary moves after the first time: those at steps n, 2n, …"""
+        size = self.order.size
+        found = np.zeros(size, bool)
+        fresh = np.zeros(size, bool)
+        fresh[self.start[self.start < size]] = True
+        backward = self.live.T.tocsr()
+        while fresh.any():
+            front = np.repeat(fresh, self.samples)
+            for _ in range(self.steps):
+                front = backward @ front.astype(float) > 0
+            ahead = front.reshape(size, self.samples).any(axis=1)
+            fresh = ahead & ~found
+            found |= ahead
+        return found
+
+    @cached_property
+    def proper(self) -> bool:
+        """Whether the policy reaches a goal with probability one against every adversary.
+
+        If not, there are places among which he can stay for ever: the largest set of them with, at each, a sample in
+        which n steps lead nowhere else.
+        """
+        size, stay = self.order.size, self.moves.copy()
+        while stay.any():
+            inside = np.repeat(stay, self.samples)
+            for _ in range(self.steps):
+                inside = ~(self.ends | (self.live @ (~inside).astype(float) > 0))
+            still = stay & inside.reshape(size, self.samples).any(axis=1)
+            if (still == stay).all():
+                return False
+            stay = still
+        return True
+
+    def regret(self, values: OptimalValues) -> Interval:
+        """Bounds on the regret that the best adversary makes the policy suffer."""
+        if not self.proper:
+            return Interval(np.inf, np.inf)
+        gap, error = regret_gap(self.model, values), _gap_error(self.model, values)
+        if not np.isfinite(error):
+            return Interval(0.0, np.inf)
+        # An infinite gap is where the policy never is in that sample: it would be improper.
+        gap = np.where(np.isfinite(gap), gap, 0.0)
+        paid, above, below = (self._paid(g) for g in (gap, gap + error, np.maximum(gap - error, 0.0)))
+        try:
+            value, reply = self._worst_case(paid)
+            count, _ = self._worst_case(np.ones_like(paid))
+        except SolverFailed:
+            return Interval(0.0, np.inf)
+        return self._prove(above, below, value, reply, count)
+
+    def most_steps(self) -> float:
+        """H: a bound on the expected number of steps from any visited node, for n = 1; infinite if improper."""
+        if not self.proper:
+            return np.inf
+        size = self.order.size
+        ones = np.ones((size, self.samples))
+        try:
+            count, _ = self._worst_case(ones)
+        except SolverFailed:
+            return np.inf
+        drop = self._drop(count, self._carry(count))[self.moves]
+        short = float(drop.min(initial=1.0))
+        if not short > 0:
+            return np.inf
+        # count / short falls by one at least with every step, so that no adversary can make it last longer.
+        count = count / min(short, 1.0)
+        first = (ones + self._carry(count))[self.start[self.start < size]].max(initial=0.0)
+        return float(max(count.max(initial=0.0), first)) * (1 + self._unit)
+
+    @property
+    def _unit(self) -> float:
+        """The relative rounding error of what n steps carry and pay: all terms are positive."""
+        terms = int(np.diff(self.step.indptr).max(initial=0)) + int(np.bincount(self.owner).max(initial=0))
+        return ROUNDING * (self.steps * (terms + 4) + 8)
+
+    def _paid(self, gap: Array) -> Array:  # [M, K]
+        """What n steps from each place pay in each sample."""
+        once = np.zeros((self.order.size, self.samples))
+        np.add.at(once, self.owner, self.weight[:, None] * gap[self.choice])
+        total = np.zeros(once.size)
+        for _ in range(self.steps):
+            total = once.ravel() + self.step @ total
+        return np.asarray(total.reshape(once.shape))
+
+    def _carry(self, value: Array) -> Array:  # [M, K]
+        """The expected value after n steps from each place in each sample."""
+        flat = np.repeat(value, self.samples)
+        for _ in range(self.steps):
+            flat = self.step @ flat
+        return np.asarray(flat.reshape(value.size, self.samples))
+
+    def _at_start(self, block: Array) -> Array:  # [K]
+        return np.asarray(self.policy.start_weight @ np.vstack([block, np.zeros(self.samples)])[self.start])
+
+    def _worst_case(self, paid: Array) -> tuple[Array, Array]:
+        """The adversary's best policy by policy iteration: values [M] where he moves, and the sample he picks."""
+        nodes = np.flatnonzero(self.moves)
+        value, reply = np.zeros(self.order.size), paid.argmax(axis=1)
+        if nodes.size == 0:
+            return value, reply
+        for _ in range(ROUNDS):
+            value[nodes] = solve_chain(*self._option_rows(nodes, reply[nodes]), paid[nodes, reply[nodes]])
+            backup = paid + self._carry(value)
+            best = backup.argmax(axis=1)
+            # A sample is left only for a better one, so that ties do not make him wander.
+            better = np.flatnonzero(np.take_along_axis(backup, best[:, None], 1)[:, 0] * (1 - 1e-13) > value)
+            better = better[self.moves[better] & (best[better] != reply[better])]
+            if better.size == 0:
+                break
+            reply[better] = best[better]
+        return value, reply
+
+    def _option_rows(self, nodes: Array, reply: Array) -> tuple[Array, Array, Array]:
+        """The chain from move to move under his policy: row, column and probability."""
+        from scipy.sparse import csr_array
+
+        shape = (nodes.size, self.step.shape[0])
+        rows = csr_array((np.ones(nodes.size), (np.arange(nodes.size), nodes * self.samples + reply)), shape=shape)
+        for _ in range(self.steps):
+            rows = rows @ self.step
+            rows.data[rows.data < NEGLIGIBLE] = 0.0
+            rows.eliminate_zeros()
+        place = np.full(self.order.size, nodes.size)
+        place[nodes] = np.arange(nodes.size)
+        flat = rows.tocoo()
+        return flat.row, place[flat.col // self.samples], flat.data
+
+    def _drop(self, count: Array, carried: Array) -> Array:  # [M, K]
+        """How much the weight falls with an option, at least."""
+        return np.asarray(count[:, None] - carried - self._unit * (count[:, None] + carried))
+
+    def _prove(self, above: Array, below: Array, value: Array, reply: Array, count: Array) -> Interval:
+        """Bounds from the inequalities of the module's docstring, with w = `count`."""
+        unit, moves = self._unit, self.moves
+        carried, counted = self._carry(value), self._carry(count)
+        drop = self._drop(count, counted)[moves]
+        if not (drop > 0).all():
+            return Interval(0.0, np.inf)
+        now = value[:, None]
+        over = (above + carried - now + unit * (above + carried + now) + TINY)[moves]
+        epsilon = float((over / drop).max(initial=0.0))
+        upper = self._at_start(above + carried + epsilon * counted).max() * (1 + 2 * unit)
+        short = (now - below - carried + unit * (below + carried + now) + TINY)[moves]
+        answer = reply[moves][:, None]
+        epsilon = float((np.take_along_axis(short, answer, 1) / np.take_along_axis(drop, answer, 1)).max(initial=0.0))
+        lost = epsilon * counted
+        lower = self._at_start(below + carried - lost - 2 * unit * (below + carried + lost)).max()
+        return Interval(max(float(lower), 0.0), float(upper))
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Options as a user gives them: choices [S, n, S], or probabilities of choices [S, n, C]."""
+
+    graph: Graph
+    entries: Array
+    steps: int
+    randomised: bool
+
+    @classmethod
+    def check(cls, model: UMDP, options: ArrayLike) -> "_Table":
+        graph = model.graph
+        given = number_array("options", options)
+        randomised = not np.issubdtype(np.asarray(options).dtype, np.integer)
+        last = graph.choices if randomised else graph.states
+        if given.ndim != 3 or given.shape[0] != graph.states or given.shape[2] != last or given.shape[1] < 1:
+            what = f"[{graph.states} states, steps, {last} {'choices' if randomised else 'states'}]"
+            raise BadInput(f"options has shape {given.shape}; expected {what}")
+        if randomised:
+            cls._check_weights(graph, given)
+            return cls(graph, given, given.shape[1], True)
+        choice = given.astype(np.int64)
+        owner = graph.choice_state[np.clip(choice, 0, graph.choices - 1)]
+        wrong = np.argwhere((choice < -1) | (choice >= graph.choices) | ((choice >= 0) & (owner != np.arange(last))))
+        if len(wrong):
+            state, time, here = (int(i) for i in wrong[0])
+            raise BadInput(
+                f"the option of state {graph.state_name(state)} takes choice {choice[state, time, here]} at step "
+                f"{time} in state {graph.state_name(here)}; expected a choice of that state, or -1; "
+                f"{len(wrong)} are off in all"
+            )
+        return cls(graph, choice, choice.shape[1], False)
+
+    @staticmethod
+    def _check_weights(graph: Graph, weight: Array) -> None:
+        total = np.zeros((graph.states, *weight.shape[:2]))
+        np.add.at(total, graph.choice_state, np.moveaxis(weight, 2, 0))
+        total = np.moveaxis(total, 0, 2)  # by option, step and state
+        wrong = np.argwhere(~((np.abs(total - 1) <= 1e-8) | (total == 0)))
+        if len(wrong) or not (weight >= 0).all():
+            state, time, here = (int(i) for i in wrong[0]) if len(wrong) else (0, 0, 0)
+            raise BadInput(
+                f"probabilities of the option of state {graph.state_name(state)} at step {time} in state "
+                f"{graph.state_name(here)} sum to {total[state, time, here]:.10g} or some are negative; expected 0 or "
+                f"more and 1 in sum, or none; {max(len(wrong), 1)} are off in all"
+            )
+
+    def weight(self, state: int, time: int) -> Array:  # [C]
+        """The probability of each choice at a step of the option of a state."""
+        if self.randomised:
+            return np.asarray(self.entries[state, time])
+        weight = np.zeros(self.graph.choices)
+        chosen = self.entries[state, time]
+        weight[chosen[chosen >= 0]] = 1.0
+        return weight
+
+    def has_option(self, state: int) -> bool:
+        """Whether the option of a state has a choice to begin with."""
+        own = slice(self.graph.choice_ptr[state], self.graph.choice_ptr[state + 1])
+        return bool(self.weight(state, 0)[own].sum() > 0)
+
+    def check_needed(self, state: int, time: int, weight: Array, here: Array) -> None:
+        """Refuse an option that comes to a state for which it has no choice."""
+        graph = self.graph
+        total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
+        lost = np.flatnonzero(here & ~graph.goal & (total == 0))
+        if lost.size:
+            raise BadInput(
+                f"the option of state {graph.state_name(state)} has no choice at step {time} in state "
+                f"{graph.state_name(int(lost[0]))}, where it may be; expected one; {lost.size} are off in all"
+            )
+
+
+class _Controller:
+    """Collects the nodes (state where the option began, step, state now) that the options can visit."""
+
+    def __init__(self, model: UMDP, table: _Table) -> None:
+        self.model, self.table = model, table
+        self.number: dict[tuple[int, int, int], int] = {}
+        self.queue: list[tuple[int, int, int]] = []
+
+    def node(self, began: int, time: int, state: int) -> int:
+        """The number of a node, new ones in the order in which they are met."""
+        if time == self.table.steps or self.model.graph.goal[state]:
+            began, time = state, 0
+        key = (began, time, state)
+        if key not in self.number:
+            self.number[key] = len(self.queue)
+            self.queue.append(key)
+        return self.number[key]
+
+    def build(self) -> Policy:
+        """The policy; successors that no sample ever visits have nodes of their own, which take the first choice."""
+        graph, ever = self.model.graph, self.model.ever_live
+        choice: list[int] = []
+        weight: list[float] = []
+        following: list[int] = []
+        entries: list[int] = []
+        self.node(graph.initial, 0, graph.initial)
+        for began, time, state in self.queue:  # which grows meanwhile
+            if graph.goal[state]:
+                entries.append(0)
+                continue
+            idle = time < 0
+            chance = self._idle(state) if idle else self.table.weight(began, time)
+            if not idle:
+                here = np.zeros(graph.states, bool)
+                here[state] = True
+                self.table.check_needed(began, time, chance, here)
+            own = np.arange(graph.choice_ptr[state], graph.choice_ptr[state + 1])
+            taken = own[chance[own] > 0]
+            entries.append(taken.size)
+            for c in taken:
+                choice.append(int(c))
+                weight.append(float(chance[c]))
+                for t in range(graph.trans_ptr[c], graph.trans_ptr[c + 1]):
+                    to = int(graph.successor[t])
+                    following.append(self.node(to, -1, to) if idle or not ever[t] else self.node(began, time + 1, to))
+        length = np.diff(graph.trans_ptr)[choice]
+        return Policy(
+            graph=graph,
+            node_state=np.array([state for _, _, state in self.queue]),
+            entry_ptr=np.concatenate(([0], np.cumsum(entries))),
+            choice=np.array(choice, np.int64),
+            weight=np.array(weight),
+            next_ptr=np.concatenate(([0], np.cumsum(length))),
+            next_node=np.array(following, np.int64),
+            start_node=np.zeros(1, np.int64),
+            start_weight=np.ones(1),
+        )
+
+    def _idle(self, state: int) -> Array:
+        weight = np.zeros(self.model.graph.choices)
+        weight[self.model.graph.choice_ptr[state]] = 1.0
+        return weight
