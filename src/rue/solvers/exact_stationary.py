@@ -34,7 +34,7 @@ of a node that was closed or, at a limit, is open.
 then that of the pruned problem; pruning is given up if it leaves no proper policy.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -81,11 +81,6 @@ POOL_BYTES = 1 << 29
 REPORT_SECONDS = 0.5
 
 
-def no_bound() -> float:
-    """What is proved elsewhere for every policy, if nothing is."""
-    return 0.0
-
-
 @dataclass(frozen=True)
 class ExactStationary(Solver):
     """The stationary deterministic policy with the least max regret. `gap` is the relative one at which it stops."""
@@ -103,11 +98,7 @@ class ExactStationary(Solver):
             raise BadInput(f"gap is {self.gap}; expected {wanted}")
 
     def run(self, model: UMDP, run: Run) -> Outcome:
-        """Branch and bound with no other bound than its own."""
-        return self.run_with_bound(model, run, no_bound)
-
-    def run_with_bound(self, model: UMDP, run: Run, global_bound: Callable[[], float]) -> Outcome:
-        """Branch and bound; `global_bound` says, each time it is asked, what is proved elsewhere for every policy."""
+        """Branch and bound, first on pruned choices."""
         graph = model.graph
         if graph.goal[graph.initial]:
             choice = complete_choices(graph, np.full(graph.states, -1))
@@ -123,15 +114,15 @@ class ExactStationary(Solver):
         pilot = _deadline(run, PILOT_SHARE)
         pruned.try_policies(starts, run, _deadline(run, START_SHARE))
         if self.prune:
-            ending = pruned.search(run, global_bound)
+            ending = pruned.search(run)
             if ending.status is not Status.INFEASIBLE:
                 return pruned.outcome(ending, run)
         else:
-            pruned.search(run, no_bound, PILOT_NODES, pilot)
+            pruned.search(run, PILOT_NODES, pilot)
         tree = _Tree.build(model, values, np.ones(graph.choices, bool), best)
         at_hand = starts if best.choice is None else [*starts, best.choice]
         tree.try_policies(at_hand, run, _deadline(run, START_SHARE))
-        return tree.outcome(tree.search(run, global_bound), run)
+        return tree.outcome(tree.search(run), run)
 
 
 def _deadline(run: Run, share: float) -> float:
@@ -342,15 +333,13 @@ class _Tree:
         if (best < before).any() and best[0] <= self.best.upper:
             self.best.offer(self._globalised(local))
 
-    def search(
-        self, run: Run, global_bound: Callable[[], float], most_nodes: float = np.inf, until: float = np.inf
-    ) -> _Ending:
+    def search(self, run: Run, most_nodes: float = np.inf, until: float = np.inf) -> _Ending:
         """Branch and bound until the gap is closed or a limit comes."""
         state, number = self.state, self.number
         while True:
             self.cut = min(self.cut, self.best.cut)
             number[kernel.CUT], number[kernel.BEST] = self.cut, min(self.best.upper, kernel.ENDLESS)
-            self.lower = max(self.lower, self._open_bound(), global_bound())
+            self.lower = max(self.lower, self._open_bound())
             if self.lower >= self.cut or self._finished():
                 return _Ending(self.lower, self._conclusion())
             stopped = run.stop()
