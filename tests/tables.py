@@ -119,7 +119,7 @@ class Results:
         idle = sum(max(record.train) <= NO_REGRET for record in self.eleven)
         return "\n".join(
             [
-                f"No regret in {idle} of {len(self.eleven)} UMDPs: 0 for every method.",
+                f"No regret (train) in {idle} of {len(self.eleven)} UMDPs: 0 for every method.",
                 f"Objective not proved to 1e-6: {', '.join(counts) or 'none'}.",
                 f"The eleven methods: {_time_taken(self.eleven)}.",
                 f"Ours: {_time_taken(self.ours)}.",

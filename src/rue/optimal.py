@@ -42,6 +42,8 @@ SWEEPS = 12
 # Weights beyond this mean that near-optimal choices can go round for ever.
 MOST_STEPS = 1e12
 THREADS = 2
+# Models of fewer transitions are done before a second thread has started.
+SMALL = 10_000
 # Samples whose numbers are fetched together: they share the lines of the cache.
 BLOCK = 4
 
@@ -118,7 +120,8 @@ class _Search:
         blocks = [block for block in left if block]
         if blocks:
             shared = _Layout.shared(model) if within is None else None
-            parts = [blocks[i::THREADS] for i in range(min(THREADS, len(blocks)))]
+            threads = THREADS if model.graph.successor.size >= SMALL else 1
+            parts = [blocks[i::threads] for i in range(min(threads, len(blocks)))]
 
             def work(part: list[list[int]]) -> None:
                 self._work(model, part, shared, tolerance, within, run)

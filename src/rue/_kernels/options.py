@@ -30,7 +30,8 @@ LEAST = 1e-15
 # Steps towards a better belief before and within the search for slots.
 ROOT_STEPS = 60
 LAST_STEPS = 12
-MOST_COLUMNS = 160
+# Columns of a game that are kept at once, besides two for each sample.
+COLUMNS = 128
 
 fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
 
@@ -313,7 +314,8 @@ def solve_matrix(matrix, tableau, basis, mix, belief):
     for j in range(columns):
         tableau[rows, j] = -1.0
     pivots = 0
-    while pivots < 1000:
+    most = 1000 + 10 * width
+    while pivots < most:
         enter = -1
         best = -1e-12
         for j in range(width):
@@ -342,7 +344,7 @@ def solve_matrix(matrix, tableau, basis, mix, belief):
                     tableau[i, j] -= factor * tableau[leave, j]
         basis[leave] = enter
         pivots += 1
-    if pivots == 1000:
+    if pivots == most:
         return np.inf, -1
     mix[:] = 0.0
     for i in range(rows):
@@ -446,6 +448,7 @@ def improve_trees(
     """
     samples = paid.shape[1]
     steps = field.steps
+    most_columns = COLUMNS + 2 * samples
     most_tree = 1
     most_plan = 1
     most_ends = 1
@@ -459,12 +462,12 @@ def improve_trees(
     sums = np.empty((steps + 1, 2))
     taken = np.empty(most_tree, np.int32)
     where = np.empty(field.choice_ptr.size - 1, np.int32)
-    plans = np.empty((MOST_COLUMNS + 1, most_plan), np.int32)  # the last one is for a single answer
-    columns = np.empty((MOST_COLUMNS, samples))
-    tableau_all = np.empty((samples + 1) * (samples + MOST_COLUMNS + 1))
-    matrix_all = np.empty(samples * MOST_COLUMNS)
+    plans = np.empty((most_columns + 1, most_plan), np.int32)  # the last one is for a single answer
+    columns = np.empty((most_columns, samples))
+    tableau_all = np.empty((samples + 1) * (samples + most_columns + 1))
+    matrix_all = np.empty(samples * most_columns)
     basis = np.empty(samples, np.int64)
-    fresh = np.empty(MOST_COLUMNS)
+    fresh = np.empty(most_columns)
     guess = np.empty(samples)
     new_paid = np.empty((1, samples))
     new_share = np.empty((most_ends, samples))
@@ -482,7 +485,7 @@ def improve_trees(
         guess[:] = belief[i]
         floor[i] = -np.inf
         found = np.inf
-        for turn in range(20 * MOST_COLUMNS):
+        for turn in range(20 * most_columns):
             if turn > 0:
                 matrix = matrix_all[: samples * columns_in].reshape((samples, columns_in))
                 for j in range(columns_in):
@@ -502,7 +505,7 @@ def improve_trees(
                 belief[i, :] = guess
             if floor[i] >= level[i] or found - bound <= tolerance:
                 break
-            if columns_in == MOST_COLUMNS:
+            if columns_in == most_columns:
                 columns_in = _forget(columns, plans, fresh, columns_in)
             _collect(field, root, steps, taken, plans[columns_in], stack)
             _price(field, root, plans[columns_in], ahead, held, stack, columns[columns_in])
@@ -513,7 +516,7 @@ def improve_trees(
         _mark(field, i, steps, where)
         if floor[i] >= level[i]:
             continue
-        carried[i] = _carry(field, i, root, belief[i], ahead, weight, held, taken, stack, sums, plans[MOST_COLUMNS],
+        carried[i] = _carry(field, i, root, belief[i], ahead, weight, held, taken, stack, sums, plans[most_columns],
                             where, new_paid, new_share)  # fmt: skip
         if not accept or found == np.inf or found >= INFINITE:
             continue
@@ -1183,6 +1186,7 @@ def improve_mixed_slots(
     """
     samples = paid.shape[1]
     steps = field.steps
+    most_columns = COLUMNS + 2 * samples
     most = _most_weights(field, places, weight_ptr)
     widest = _widest(field, places)
     trial = np.empty(most)
@@ -1192,12 +1196,12 @@ def improve_mixed_slots(
     to_go = np.empty((2, widest, samples))
     cost = np.empty((most, samples))
     base = np.empty(samples)
-    picks = np.empty((MOST_COLUMNS, most))
-    columns = np.empty((MOST_COLUMNS, samples))
-    matrix_all = np.empty(samples * MOST_COLUMNS)
-    tableau_all = np.empty((samples + 1) * (samples + MOST_COLUMNS + 1))
+    picks = np.empty((most_columns, most))
+    columns = np.empty((most_columns, samples))
+    matrix_all = np.empty(samples * most_columns)
+    tableau_all = np.empty((samples + 1) * (samples + most_columns + 1))
     basis = np.empty(samples, np.int64)
-    mix = np.empty(MOST_COLUMNS)
+    mix = np.empty(most_columns)
     belief = np.empty(samples)
     where = np.empty((steps + 1, field.choice_ptr.size - 1), np.int32)
     for x in range(places.size):
@@ -1340,7 +1344,7 @@ def _solve_time(
     found = present
     mix[0] = 1.0
     belief[:] = 1.0 / samples
-    while count < MOST_COLUMNS:
+    while count < columns.shape[0]:
         matrix = matrix_all[: samples * count].reshape((samples, count))
         for j in range(count):
             for k in range(samples):

@@ -61,7 +61,7 @@ class OptionGame(Game):
         self.seen = np.full(layout.end_state.size, np.inf)  # the values at the ends when `found.floor` was found
         self.least_weight = np.zeros(layout.size)
         self.ahead = np.empty_like(layout.field.gap)
-        self.pace = np.inf  # seconds for each place in the last round
+        self.pace = options.first_pace  # seconds for each place in the last round, or a guess
 
     def pack(self) -> Packed:
         """The rows of the options."""

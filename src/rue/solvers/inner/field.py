@@ -148,6 +148,11 @@ class Options(ABC):
 
     effort_name: str
 
+    @property
+    def first_pace(self) -> float:
+        """About how many seconds a place will take, at most; infinite if there is no telling."""
+        return np.inf
+
     @abstractmethod
     def repeat(self, choice: Array) -> None:
         """Let each option repeat a stationary policy: `choice[S]`, in the field's numbers."""

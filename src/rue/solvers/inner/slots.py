@@ -29,6 +29,16 @@ class Slots(Options):
         self.weight_ptr = np.concatenate(([0], np.cumsum(self.choices)))
         self.weight = np.zeros(int(self.weight_ptr[-1]))
 
+    @property
+    def first_pace(self) -> float:
+        """The number of policies, each in no time; with more than two steps there are too many to say anything."""
+        field = self.layout.field
+        if field.steps > 2:
+            return np.inf
+        ways = np.log(np.maximum(np.diff(field.choice_ptr), 1))[field.successor]
+        of_choice = np.bincount(np.repeat(np.arange(field.trans_ptr.size - 1), np.diff(field.trans_ptr)), weights=ways)
+        return 2e-7 * float(np.exp(of_choice.max(initial=0.0)))
+
     def repeat(self, choice: Array) -> None:
         """The choice of the state in each of its slots."""
         field = self.layout.field

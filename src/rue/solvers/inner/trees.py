@@ -27,6 +27,11 @@ class Trees(Options):
         self.mix = np.zeros((layout.size, layout.samples))
 
     @property
+    def first_pace(self) -> float:
+        """Some tens of answers to a belief, which visit every history."""
+        return 2e-6 * float(self.layout.field.tree_size[-1, self.layout.field.roots].max())
+
+    @property
     def _mixture(self) -> tuple[Array, ...]:
         return self.plan_ptr, self.layout.plan_size, self.plan, self.count, self.mix
 
