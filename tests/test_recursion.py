@@ -154,6 +154,9 @@ def test_a_duplicate_sample_changes_nothing(model):
         rue.WorstCase(),
         rue.BestSample(),
     ):
+        if solver == rue.BestSample():  # where a sample has several optimal policies, another one may be judged
+            found = [rue.optimal_values(m).choice[:, : model.samples] for m in (model, doubled)]
+            assume(np.array_equal(*found))
         a, b = rue.solve(model, solver), rue.solve(doubled, solver)
         if solver != rue.Regret(options="stochastic"):  # which has many optimal mixtures with different true regrets
             assert a.max_regret.upper == pytest.approx(b.max_regret.upper, abs=1e-7)

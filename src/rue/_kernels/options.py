@@ -52,12 +52,12 @@ def look_ahead(field, value, ahead):
 
 
 @fast
-def _respond(field, root, steps, belief, ahead, held, taken, stack, sums):
+def _respond(field, root, steps, belief, ahead, held, taken, stack, sums, stop):
     """The best pure tree of `steps` steps against a belief, which need not sum to one: its value.
 
     Its choices go to `taken`, by place in the tree; those of histories it does not visit mean nothing. `stack[level]`
     holds state, choice, transition, place, place of the next child and the best choice; `sums[level]` the total so far
-    and the best total.
+    and the best total. When it is told to stop, it returns −∞ and leaves no tree.
     """
     samples = belief.size
     last = steps - 1
@@ -66,6 +66,7 @@ def _respond(field, root, steps, belief, ahead, held, taken, stack, sums):
         held[0, k] = belief[k]
     if last == 0:
         best = np.inf
+        taken[0] = choice_ptr[root]
         for c in range(choice_ptr[root], choice_ptr[root + 1]):
             paid = 0.0
             for k in range(samples):
@@ -86,6 +87,7 @@ def _respond(field, root, steps, belief, ahead, held, taken, stack, sums):
             stack[level, 2] = trans_ptr[c]
             stack[level, 4] = stack[level, 3] + 1
             sums[level, 1] = np.inf
+            stack[level, 5] = c
             paid = 0.0
             for k in range(samples):
                 paid += held[level, k] * field.gap[c, k]
@@ -98,6 +100,8 @@ def _respond(field, root, steps, belief, ahead, held, taken, stack, sums):
             to = field.successor[t]
             if to == field.goal:
                 continue
+            if level == 0 and stop[0]:
+                return -np.inf
             place = stack[level, 4]
             stack[level, 4] = place + field.tree_size[steps - level - 1, to]
             for k in range(samples):
@@ -109,6 +113,7 @@ def _respond(field, root, steps, belief, ahead, held, taken, stack, sums):
                 opening = True
                 continue
             best = np.inf
+            taken[place] = choice_ptr[to]
             for b in range(choice_ptr[to], choice_ptr[to + 1]):
                 paid = 0.0
                 for k in range(samples):
@@ -415,6 +420,48 @@ def _repeat(field, root, choice, plan, stack):
 
 
 @fast
+def plans_of_slots(field, weight_ptr, weight, choice, plan_ptr, plan_size, plan, count, mix):
+    """Give every option the plan of a deterministic slot policy; slots that it does not use take `choice[S]`."""
+    steps = field.steps
+    stack = np.empty((steps + 1, 6), np.int64)
+    where = np.empty((steps, field.choice_ptr.size - 1), np.int32)
+    for i in range(field.roots.size):
+        count[i] = 1
+        mix[i, 0] = 1.0
+        for time in range(steps):
+            _mark(field, i, time, where[time])
+        size = plan_ptr[i]
+        level = 0
+        stack[0, 0] = field.roots[i]
+        opening = True
+        while level >= 0:
+            if opening:
+                s = stack[level, 0]
+                slot = field.layer_ptr[i * (steps + 1) + level] + where[level, s]
+                c = choice[s]
+                for a in range(field.choice_ptr[s + 1] - field.choice_ptr[s]):
+                    if weight[weight_ptr[slot] + a] > 0.0:
+                        c = field.choice_ptr[s] + a
+                plan[size] = c
+                size += 1
+                opening = False
+                if level == steps - 1:
+                    level -= 1
+                    continue
+                stack[level, 1] = c
+                stack[level, 2] = field.trans_ptr[c]
+            t = stack[level, 2]
+            if t == field.trans_ptr[stack[level, 1] + 1]:
+                level -= 1
+                continue
+            stack[level, 2] = t + 1
+            if field.successor[t] != field.goal:
+                level += 1
+                stack[level, 0] = field.successor[t]
+                opening = True
+
+
+@fast
 def tree_rows(places, field, plan_ptr, plan_size, plan, count, mix, share_ptr, paid, share):
     """The rows of options that are mixtures of plans."""
     held = np.empty((field.steps + 1, paid.shape[1]))
@@ -436,7 +483,7 @@ def tree_rows(places, field, plan_ptr, plan_size, plan, count, mix, share_ptr, p
 def improve_trees(
     places, field, ahead, value, weight, level, tolerance, accept,
     belief, plan_ptr, plan_size, plan, count, mix, share_ptr, paid, share,
-    floor, carried, changed, pivots, stop,
+    floor, carried, changed, stop,
 ):  # fmt: skip
     """The best mixture of trees for each option in `places`, by column generation, with those values at the ends that
     `ahead` was made with.
@@ -444,10 +491,11 @@ def improve_trees(
     `floor[i]` becomes a lower bound on what any mixture costs, proved by `belief[i]`. The search ends early when the
     bound reaches `level[i]`. An option is replaced, if `accept` says so, by one that costs less than the present one
     by more than the tolerance with `value` at the ends; `changed[i]` tells. `carried[i]` is the expected `weight` at
-    the ends of the tree that answers the belief.
+    the ends of the tree that answers the belief. Returns the number of pivots.
     """
     samples = paid.shape[1]
     steps = field.steps
+    pivots = 0
     most_columns = COLUMNS + 2 * samples
     most_tree = 1
     most_plan = 1
@@ -473,7 +521,7 @@ def improve_trees(
     new_share = np.empty((most_ends, samples))
     for x in range(places.size):
         if stop[0]:
-            return
+            break
         i = places[x]
         root = field.roots[i]
         size = plan_size[i]
@@ -497,9 +545,11 @@ def improve_trees(
                 found, used = solve_matrix(matrix, tableau, basis, fresh[:columns_in], guess)
                 if used < 0:
                     break
-                pivots[0] += used
+                pivots += used
             _lift_belief(guess)
-            bound = _respond(field, root, steps, guess, ahead, held, taken, stack, sums)
+            bound = _respond(field, root, steps, guess, ahead, held, taken, stack, sums, stop)
+            if stop[0]:
+                break
             if bound > floor[i]:
                 floor[i] = bound
                 belief[i, :] = guess
@@ -517,13 +567,14 @@ def improve_trees(
         if floor[i] >= level[i]:
             continue
         carried[i] = _carry(field, i, root, belief[i], ahead, weight, held, taken, stack, sums, plans[most_columns],
-                            where, new_paid, new_share)  # fmt: skip
+                            where, new_paid, new_share, stop)  # fmt: skip
         if not accept or found == np.inf or found >= INFINITE:
             continue
         _write_mixture(
             field, i, plans, fresh[:columns_in], held, stack, where, new_paid, new_share, value, tolerance,
             plan_ptr, size, plan, count, mix, share_ptr, paid, share, changed,
         )  # fmt: skip
+    return pivots
 
 
 @fast
@@ -548,16 +599,19 @@ def _forget(columns, plans, mix, count):
         if mix[j] > 0.0:
             columns[kept] = columns[j]
             plans[kept] = plans[j]
+            mix[kept] = mix[j]
             kept += 1
     return kept
 
 
 @fast
 def _carry(
-    field, i, root, belief, ahead, weight, held, taken, stack, sums, plan, where, new_paid, new_share
+    field, i, root, belief, ahead, weight, held, taken, stack, sums, plan, where, new_paid, new_share, stop
 ):  # fmt: skip
     """The expected weight at the ends of the best tree against a belief."""
-    _respond(field, root, field.steps, belief, ahead, held, taken, stack, sums)
+    _respond(field, root, field.steps, belief, ahead, held, taken, stack, sums, stop)
+    if stop[0]:
+        return 0.0
     _collect(field, root, field.steps, taken, plan, stack)
     begin = field.layer_ptr[i * (field.steps + 1) + field.steps]
     ends = field.layer_ptr[i * (field.steps + 1) + field.steps + 1] - begin
@@ -749,7 +803,7 @@ def _insert(option, bound, count, c, cost):
 
 
 @fast
-def _open_layer(field, i, time, ahead, search):
+def _open_layer(field, i, time, ahead, search, stop):
     """Bounds on every choice of the active slots of a time, by the best trees against the belief. Returns the total."""
     samples = search.belief.size
     steps = field.steps
@@ -761,6 +815,8 @@ def _open_layer(field, i, time, ahead, search):
         paid += search.belief[k] * search.base[time, k]
     search.gathered[time, 0] = paid
     for w in range(size):
+        if stop[0]:
+            return np.inf
         s = field.layer_state[begin + search.slot[time, w]]
         here = search.occupancy[time, w]
         count = 0
@@ -774,7 +830,7 @@ def _open_layer(field, i, time, ahead, search):
                     for k in range(samples):
                         search.trial[k] = search.belief[k] * here[k] * field.prob[t, k]
                     cost += _respond(
-                        field, to, left, search.trial, ahead, search.held, search.taken, search.stack, search.sums
+                        field, to, left, search.trial, ahead, search.held, search.taken, search.stack, search.sums, stop
                     )
             _insert(search.option[time, w], search.bound[time, w], count, c, cost)
             count += 1
@@ -929,7 +985,7 @@ def _branch(field, i, search, best, nodes, stop):
             continue
         search.pointer[time, j] = a + 1
         nodes[0] += 1
-        if nodes[0] % 4096 == 0 and stop[0]:
+        if nodes[0] > nodes[1] or (nodes[0] % 4096 == 0 and stop[0]):
             return best
         arg = search.option[time, w, a]
         worst = 0.0
@@ -966,7 +1022,7 @@ def _search(field, i, ahead, best, search, nodes, stop):
     """Branch and bound over all deterministic slot policies of option i; the best cost below `best`, else `best`.
 
     Times are decided one after the other. At each, what is decided so far fixes the occupancies, and what the rest will
-    cost is bounded by trees, which know more than slots do.
+    cost is bounded by trees, which know more than slots do. It breaks off when `nodes[0]` goes over `nodes[1]`.
     """
     steps = field.steps
     search.active[0] = 1
@@ -978,7 +1034,7 @@ def _search(field, i, ahead, best, search, nodes, stop):
     time = 0
     opening = True
     while time >= 0:
-        if stop[0]:
+        if stop[0] or nodes[0] > nodes[1]:
             return best
         if opening:
             opening = False
@@ -990,7 +1046,7 @@ def _search(field, i, ahead, best, search, nodes, stop):
                 best = _last_layer(field, i, ahead, search, best, nodes, stop)
                 time -= 1
                 continue
-            if _open_layer(field, i, time, ahead, search) >= best:
+            if _open_layer(field, i, time, ahead, search, stop) >= best or stop[0]:
                 time -= 1
                 continue
         size = search.active[time]
@@ -1024,13 +1080,14 @@ def _search(field, i, ahead, best, search, nodes, stop):
 def improve_slots(
     places, field, ahead, lowered, value, weight, level, tolerance, accept,
     belief, weight_ptr, choice_weight, share_ptr, paid, share,
-    floor, carried, changed, nodes, stop,
+    floor, carried, changed, budget, stop,
 ):  # fmt: skip
     """The best deterministic slot policy for each option in `places`, with `lowered` values at the ends.
 
     `floor[i]` becomes a lower bound on what any costs: the least cost found, or `level[i]` if none is below that, which
-    is all that is looked for. For `accept`, `changed` and `carried` see `improve_trees`; here the weight is that of the
-    ends in the worst sample for the best policy.
+    is all that is looked for; a weaker one where the search broke off after `budget` nodes. For `accept`, `changed` and
+    `carried` see `improve_trees`; here the weight is that of the ends in the worst sample for the best policy. Returns
+    the number of nodes, and of searches that broke off.
     """
     samples = paid.shape[1]
     steps = field.steps
@@ -1039,9 +1096,11 @@ def improve_slots(
     plan = np.empty(search.taken.size, np.int32)
     spare = np.empty(_most_weights(field, places, weight_ptr))
     one = np.empty(1, np.int64)
+    nodes = np.zeros(2, np.int64)  # how many, and when to break off
+    broke_off = 0
     for x in range(places.size):
         if stop[0]:
-            return
+            break
         i = places[x]
         root = field.roots[i]
         search.belief[:] = belief[i]
@@ -1051,12 +1110,12 @@ def improve_slots(
         search.trial[:] = search.belief
         for _ in range(ROOT_STEPS if steps > 2 else 8):
             now = _respond(
-                field, root, steps, search.trial, ahead, search.held, search.taken, search.stack, search.sums
+                field, root, steps, search.trial, ahead, search.held, search.taken, search.stack, search.sums, stop
             )
             if now > bound:
                 bound = now
                 search.better[:] = search.trial
-            if bound >= level[i]:
+            if bound >= level[i] or stop[0]:
                 break
             _collect(field, root, steps, search.taken, plan, search.stack)
             _price(field, root, plan, ahead, search.held, search.stack, column)
@@ -1067,12 +1126,15 @@ def improve_slots(
         floor[i] = level[i]
         if bound >= level[i]:
             continue
+        nodes[1] = nodes[0] + budget
         best = _search(field, i, ahead, level[i], search, nodes, stop)
-        if stop[0]:
-            return
+        if stop[0] or nodes[0] > nodes[1]:
+            floor[i] = bound
+            broke_off += 1
+        elif best < level[i]:
+            floor[i] = best
         if not best < level[i]:
             continue
-        floor[i] = best
         one[0] = i
         begin = field.layer_ptr[i * (steps + 1)]
         first, last = weight_ptr[begin], weight_ptr[field.layer_ptr[i * (steps + 1) + steps]]
@@ -1093,6 +1155,7 @@ def improve_slots(
         else:
             choice_weight[first:last] = spare[: last - first]
             slot_rows(one, field, weight_ptr, choice_weight, share_ptr, paid, share)
+    return nodes[0], broke_off
 
 
 @fast
@@ -1175,14 +1238,14 @@ def improve_mixed(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, k
 @fast
 def improve_mixed_slots(
     places, field, ahead, value, tolerance, starts,
-    weight_ptr, choice_weight, share_ptr, paid, share, floor, changed, pivots, stop,
+    weight_ptr, choice_weight, share_ptr, paid, share, floor, changed, stop,
 ):  # fmt: skip
     """Better randomised slot policies by alternation: all times but one fixed, that one is a linear program.
 
     With the others fixed, what each choice of the one time adds to each sample is known, so the best distributions over
     them are a matrix game, solved by column generation. Every step is exact, all together find a local optimum. The
     first of the `starts` is the present policy, the second has all choices alike, the others are random, and the same
-    each time. `floor[i]` is the cost of the best policy found, which proves nothing.
+    each time. `floor[i]` is the cost of the best policy found, which proves nothing. Returns the number of pivots.
     """
     samples = paid.shape[1]
     steps = field.steps
@@ -1192,6 +1255,7 @@ def improve_mixed_slots(
     trial = np.empty(most)
     best_weight = np.empty(most)
     one = np.empty(1, np.int64)
+    pivots = np.zeros(1, np.int64)
     occupancy = np.empty((steps, widest, samples))
     to_go = np.empty((2, widest, samples))
     cost = np.empty((most, samples))
@@ -1206,7 +1270,7 @@ def improve_mixed_slots(
     where = np.empty((steps + 1, field.choice_ptr.size - 1), np.int32)
     for x in range(places.size):
         if stop[0]:
-            return
+            break
         i = places[x]
         first = weight_ptr[field.layer_ptr[i * (steps + 1)]]
         size = weight_ptr[field.layer_ptr[i * (steps + 1) + steps]] - first
@@ -1244,6 +1308,7 @@ def improve_mixed_slots(
         else:
             choice_weight[first : first + size] = trial[:size]
             slot_rows(one, field, weight_ptr, choice_weight, share_ptr, paid, share)
+    return pivots[0]
 
 
 @fast

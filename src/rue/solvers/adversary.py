@@ -268,9 +268,9 @@ class Board(Game):
 
 def solve_pure(board: Board, kappa: float, run: Run, name: str) -> Status | None:
     """Policy iteration over single choices, first with κ and then without; says why it stopped early."""
-    tolerance = 1e-12 * board.scale
 
-    def improve(kappa_now: float, slack: float = tolerance, break_ties: bool = False) -> tuple[int, float]:
+    def improve(kappa_now: float, slack: float = 0.0, break_ties: bool = False) -> tuple[int, float]:
+        slack = slack or max(1e-12 * board.scale, board.precision)
         changed, delta = game.improve_pure(*board.policy_rows, board.gap, kappa_now, board.value, slack, break_ties)
         return changed, delta
 
@@ -278,7 +278,10 @@ def solve_pure(board: Board, kappa: float, run: Run, name: str) -> Status | None
         status = _iterate(board, improve, kappa, run, name)
         if status:
             return status
+        before = board.mix.copy(), board.value.copy()
         improve(kappa, slack=1e-3 * kappa, break_ties=True)
+        if not board.count_steps() < 0.5:  # beside such values κ is no more than rounding
+            board.mix[:], board.value[:] = before
         board.evaluate(0.0)  # or what is left of κ would look like a reason to change a choice
     return _iterate(board, improve, 0.0, run, name)
 

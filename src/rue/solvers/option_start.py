@@ -28,7 +28,7 @@ def start_game(
         mask = np.ones(graph.choices, bool) if within is None else within
         order = board.order if board is not None else None
         layout = Layout.build(model, gap, mask, steps, order, ~graph.goal)
-        if board is not None and _covers(board, layout, mask):
+        if board is not None and np.isfinite(board.value).all() and _covers(board, layout, mask):
             options = kind(layout)
             options.repeat(layout.number[board.choices(graph)])
             game = OptionGame(model, options, gap_error, scale)
@@ -66,8 +66,12 @@ def _safe_options(
     graph = model.graph
     safe = ~graph.goal
     forbidden = np.where(gap >= kernel.INFINITE, kernel.HUGE, 0.0)
+    # Only what is possible counts, not how likely it is.
+    live = model.prob > 0
+    fan = np.add.reduceat(live, graph.trans_ptr[:-1], axis=0)
+    alike = live / np.repeat(fan, np.diff(graph.trans_ptr), axis=0)
     while safe[graph.initial]:
-        layout = Layout.build(model, forbidden, mask, steps, order, safe)
+        layout = Layout.build(model, forbidden, mask, steps, order, safe).with_numbers(forbidden, alike)
         options = kind(layout)
         far = np.full(graph.states, kernel.HUGE)
         far[layout.field.roots] = 1.0
@@ -87,7 +91,7 @@ def _safe_options(
             done |= found.changed & chance
             far[layout.field.roots[done]] = 0.0
         if done.all():
-            options.adopt(layout.with_gap(gap))
+            options.adopt(layout.with_numbers(gap, model.prob))
             return options
         safe[layout.field.roots[~done]] = False
     return None

@@ -25,19 +25,21 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 import numpy as np
 
 from rue._flat import Array
+from rue._kernels import game
 from rue._kernels import layout as arrange
 from rue._kernels import options as kernel
 from rue._linear import ranges
 from rue.model import UMDP
 from rue.solution import Interval, Run, Status
-from rue.solvers.adversary import Game, Packed
+from rue.solvers.adversary import MOST_STEPS, Game, Packed
 from rue.solvers.inner.field import Found, Options, Round
 
 ROUNDING = 2.0**-53
 # Widths of the proof, in units of the typical cost, tried one after the other.
 WIDTHS = (1e-10, 1e-9, 1e-8, 1e-7)
-MOST_ROUNDS = 1000
+MOST_ROUNDS = 400
 MOST_TIES = 30
+MOST_SWEEPS = 300
 # A round that is expected to take less is not worth a second thread.
 SHORT = 2e-3
 
@@ -75,14 +77,18 @@ class OptionGame(Game):
         self.found.floor[:] = -np.inf
 
     def weigh(self) -> bool:
-        """Bound the number of options to come, no less than ties made necessary; False if that may be infinite."""
-        for _ in range(100):
-            if not self.count_steps() < 0.5:
-                return False
-            raised = np.maximum(self.steps[self.order], self.least_weight)
-            change = float((raised - self.steps[self.order]).max(initial=0.0))
-            self.steps[self.order] = raised
-            if change <= 0.1:
+        """Bound the number of options to come, no less than ties made necessary; False if no bound was found."""
+        if not self.count_steps() < 0.5:
+            return False
+        if (self.least_weight <= self.steps[self.order]).all():
+            return True
+        packed = self.pack()
+        packed[3][:] = 0.0
+        for _ in range(MOST_SWEEPS):
+            before = self.steps[self.order]
+            game.settle(self.order, *packed, 1.0, self.steps, 1, 0.0, MOST_STEPS)
+            self.steps[self.order] = np.maximum(self.steps[self.order], self.least_weight)
+            if np.abs(self.steps[self.order] - before).max() <= 0.1:
                 return True
         return False
 
@@ -93,7 +99,10 @@ class OptionGame(Game):
         return np.where(u > 0, (u - kappa) * (1 + unit) + self.gap_error + 1e-290, 0.0)
 
     def round(self, run: Run, kappa: float, width: float, tolerance: float, accept: bool) -> tuple[int, int]:
-        """One round of improvement; how many options changed, and at how many places the proof is open."""
+        """One round of improvement; how many options changed, and at how many places the proof is open.
+
+        Without a width nothing is proved, nor where the number of options to come has no bound.
+        """
         self.evaluate(kappa)
         weighed = width > 0 and self.weigh()
         lowered = self.value.copy()
@@ -104,7 +113,7 @@ class OptionGame(Game):
         fell = np.maximum.reduceat(self.seen - lowered[self.layout.end_state], self.layout.share_ptr[:-1])
         places = np.flatnonzero(~(level <= self.found.floor - np.maximum(fell, 0.0)))
         if not places.size:
-            return 0, 0
+            return 0, 0 if weighed or not width else self.order.size
         kernel.look_ahead(self.layout.field, lowered, self.ahead)
         given = Round(
             lowered, self.value, self.steps, level, tolerance, accept, self.ahead, run.began + run.limits.seconds
@@ -118,18 +127,20 @@ class OptionGame(Game):
         if weighed:
             tied = places[is_open & ~self.found.changed[places]]
             self.least_weight[tied] = np.maximum(self.least_weight[tied], 1.0 + self.found.carried[tied])
+        if width and not weighed:
+            is_open[:] = True
         return int(self.found.changed[places].sum()), int(is_open.sum())
 
     def _improve(self, places: Array, given: Round, run: Run) -> None:
         """Look for better options at some places, on all cores if it is worth it."""
-        before = self.options.effort[0]
+        before = self.options.effort
         began = run.seconds
         if places.size * self.pace < SHORT:
             self.options.improve(places, given, self.found, np.zeros(1, bool))
         else:
             improve_in_parallel(self.options, places, given, self.found, run)
         self.pace = (run.seconds - began) / places.size
-        run.count(self.options.effort_name, self.options.effort[0] - before)
+        run.count(self.options.effort_name, self.options.effort - before)
 
     def start_above(self, kappa: float, run: Run) -> None:
         """Start from above the worst case of the options."""
@@ -148,19 +159,29 @@ class OptionGame(Game):
 def solve_options(game: OptionGame, run: Run, name: str, kappa: float) -> tuple[Status | None, Interval]:
     """Improve the options of a game until there is nothing to gain; says why it stopped early, and what is proved of R.
 
-    With κ, it is kept until the options are found, as for mixtures of single steps.
+    With κ, it is kept until the options are found, as for mixtures of single steps. Should they be worse without it
+    than those it began with, because κ did not go well with a very long way, it goes back to these.
     """
     if game.initial not in game.order:
         return None, Interval(0.0, 0.0)
     status: Status | None = None
     lower = 0.0
     if kappa > 0:
+        game.evaluate(0.0)
+        first, at_first = game.options.keep(), game.value.copy()
         status = improve_options(game, run, name, kappa)
+        game.evaluate(0.0)
+        if not game.value[game.initial] <= at_first[game.initial]:
+            game.options.restore(first)
+            game.value[:] = at_first
+            game.forget()
     for width in WIDTHS:
         if status or lower:
             break
         game.least_weight[:] = 0.0
-        status, lower = _rounds(game, run, name, 0.0, max(width * game.scale, 4 * game.gap_error), accept=kappa == 0)
+        status, lower = _rounds(
+            game, run, name, 0.0, max(width * game.scale, 4 * game.gap_error), accept=width == WIDTHS[0]
+        )
     game.evaluate(0.0)
     upper = game.upper()
     return status, Interval(min(lower, upper), upper)
@@ -176,24 +197,25 @@ def _rounds(
     game: OptionGame, run: Run, name: str, kappa: float, width: float, *, accept: bool
 ) -> tuple[Status | None, float]:
     """Rounds until nothing changes or, with a width, until the proof is complete: then the lower bound, else 0."""
-    tolerance = 1e-12 * game.scale
     ties = 0
     for _ in range(MOST_ROUNDS):
         status = run.stop()
         if status:
             return status, 0.0
+        tolerance = max(1e-12 * game.scale, game.precision)
         changed, is_open = game.round(run, kappa, width, tolerance, accept)
-        status = run.stop() if is_open else None
-        if status:
+        status = run.stop()
+        if status and is_open:
             return status, 0.0
         run.iterations += 1
         run.count("rounds")
         run.report(f"{name}: round {run.iterations}, {changed} options changed")
         if not is_open:
             return None, game.proved(width)
-        if not changed:
-            ties += 1
-        if not changed and (width == 0 or ties > MOST_TIES):
+        if changed or game.options.try_harder():
+            continue
+        ties += 1
+        if width == 0 or ties > MOST_TIES:
             return None, 0.0
     return None, 0.0
 

@@ -60,8 +60,8 @@ ENGINES = ("auto", "highs", "scip")
 
 # A choice counts as optimal in a sample, for pruning, if its gap is below this fraction of the largest value.
 OPTIMAL_TIE = 1e-9
-# The relative width of the objective up to which it counts as solved.
-CLOSED = 1e-6
+# The width of the objective up to which it counts as solved: a fraction of it, and of the typical cost.
+CLOSED, CLOSED_AT_ZERO = 1e-6, 1e-8
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,8 @@ def optimal_somewhere(model: UMDP, values: OptimalValues, gap: Array) -> Array: 
 
 def _verdict(objective: Interval, scale: float) -> Status:
     """Solved, if what is proved leaves nothing open."""
-    return Status.SOLVED if objective.width <= CLOSED * max(objective.upper, scale) else Status.UNPROVED
+    closed = np.isfinite(objective.upper) and objective.width <= CLOSED * objective.upper + CLOSED_AT_ZERO * scale
+    return Status.SOLVED if closed else Status.UNPROVED
 
 
 def _give_up(model: UMDP, values: OptimalValues | None, run: Run) -> Outcome:

@@ -10,7 +10,7 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -62,12 +62,13 @@ class Task:
         return complete_choices(graph, np.full(graph.states, -1)) if self.board is None else self.board.choices(graph)
 
     def problem(self, layout: Layout, state: int) -> Problem:
-        """The inner problem at a state, with the choices and the gaps of a layout."""
+        """The inner problem at a state, with the choices, gaps and probabilities of a layout."""
         kept = np.zeros(self.model.graph.choices, bool)
         kept[layout.choice_id] = True
-        gap = np.zeros_like(self.gap)
+        gap, prob = np.zeros_like(self.gap), np.zeros_like(self.model.prob)
         gap[layout.choice_id] = layout.field.gap
-        return Problem.of(self.model, gap, kept, self.steps, state)
+        prob[layout.transition] = layout.field.prob
+        return replace(Problem.of(self.model, gap, kept, self.steps, state), prob=prob)
 
     def give_up(self, run: Run) -> Outcome:
         """No options that count, or a limit before any were found."""
@@ -83,20 +84,46 @@ class Task:
 
 
 def solve_deterministic(task: Task, engine: str, run: Run) -> Outcome:
-    """Deterministic options of state and time, by branch and bound or, if HiGHS is asked for, by Table 1."""
+    """Deterministic options of state and time, by branch and bound or, if HiGHS is asked for, by Table 1.
+
+    From three steps on histories come first: they take less time, their beliefs help the search, and should a limit
+    come before it has proved anything, their bound holds for it too.
+    """
+    bound = 0.0
+    trees = task.start(Trees, run) if engine == "auto" and task.steps > 2 else None
+    if trees is not None:
+        _, proved = solve_options(trees, run, f"{task.name}: bound", task.kappa)
+        bound = proved.lower
     game = task.start(_kind(task, Slots, Table1, engine), run)
     if game is None:
         return task.give_up(run)
+    if trees is not None and np.array_equal(trees.order, game.order):
+        game.options.belief[:] = trees.options.belief
     status, objective = solve_options(game, run, task.name, 0.0)
-    return task.outcome(game, objective, status)
+    lower = min(max(objective.lower, bound), objective.upper)
+    return task.outcome(game, Interval(lower, objective.upper), status)
 
 
 def solve_history(task: Task, engine: str, run: Run) -> Outcome:
-    """Options of the whole history, by column generation or, if HiGHS is asked for, by the sequence form."""
+    """Options of the whole history, by column generation or, if HiGHS is asked for, by the sequence form.
+
+    Improving mixtures may be slow where nothing is paid for very long. If that leaves the proof open, the deterministic
+    solution is another place to begin.
+    """
     game = task.start(_kind(task, Trees, SequenceForm, engine), run)
     if game is None:
         return task.give_up(run)
     status, objective = solve_options(game, run, task.name, task.kappa)
+    if status is None and objective.width > 1e-6 * objective.upper and isinstance(game.options, Trees):
+        pure = task.start(Slots, run)
+        if pure is not None and np.array_equal(pure.order, game.order):
+            status, _ = solve_options(pure, run, f"{task.name}: deterministic", 0.0)
+            if pure.value[pure.initial] < game.value[game.initial] and isinstance(pure.options, Slots):
+                game.options.begin_with(pure.options, _numbers(task, pure))
+                game.value[:] = pure.value
+                game.forget()
+                status, again = solve_options(game, run, task.name, task.kappa)
+                objective = Interval(max(objective.lower, again.lower), again.upper)
     return task.outcome(game, objective, status)
 
 
@@ -124,6 +151,8 @@ def solve_stochastic(task: Task, engine: str, breakpoints: int, run: Run) -> Out
         status = _propose(task, game, trees.value, breakpoints, backend, run)
     game.evaluate(0.0)
     upper = game.upper()
+    if not upper <= objective.upper:  # κ did not go well with a very long way
+        game, upper = pure, objective.upper
     return task.outcome(game, Interval(min(lower, upper), upper), status)
 
 

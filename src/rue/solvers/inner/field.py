@@ -5,9 +5,12 @@ wherever others may end: after multiples of n steps. The row of an option is wha
 ends; the game against the adversary (`solvers/options.py`) needs nothing else.
 """
 
+import threading
 from abc import ABC, abstractmethod
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +20,6 @@ from rue._kernels import options as kernel
 from rue._linear import ranges
 from rue.errors import BadInput
 from rue.model import UMDP
-
-# A controller of histories takes about so many bytes for each of them, the search for it about as much again.
-BYTES_PER_HISTORY = 64
-MOST_BYTES = 8e9
 
 Part = tuple[Array, Array, Array, Array, Array]
 
@@ -33,6 +32,7 @@ class Layout:
     choice_id: Array  # the choice of the graph behind each of the field's
     number: Array  # [C] and back; -1 for choices that are not kept
     possible: Array  # [T] whether a transition of the graph is
+    transition: Array  # the transition of the graph behind each of the field's
     plan_size: Array  # [N] the most histories that a pure tree of each option visits
     samples: int
 
@@ -40,9 +40,11 @@ class Layout:
     def build(cls, model: UMDP, gap: Array, kept: Array, steps: int, order: Array | None, safe: Array) -> "Layout":
         """Lay out all options; `kept[C]` says which choices they may take, `order` which states come first.
 
-        Options begin only at `safe[S]` states. Refused beforehand if there are too many histories.
+        Options begin only at `safe[S]` states. A state must have a choice, so all are kept where none is.
         """
         graph = model.graph
+        has_one = np.bincount(graph.choice_state[kept], minlength=graph.states) > 0
+        kept = kept | ~has_one[graph.choice_state]
         goal = int(np.flatnonzero(graph.goal)[0])
         choice_id = np.flatnonzero(kept).astype(np.int32)
         possible = model.prob.max(axis=1) > 0
@@ -61,20 +63,29 @@ class Layout:
             rank[order] = np.arange(order.size)
             roots = roots[np.argsort(rank[roots], kind="stable")]
         tree_size, choice_size, plan_size = arrange.count_histories(steps, goal, choice_ptr, trans_ptr, successor)
-        _refuse_if_too_large(model, steps, roots, tree_size[steps])
+        sizes = np.minimum(tree_size, 1e18).astype(np.int64), np.minimum(choice_size, 1e18).astype(np.int64)
         layer_ptr, layer_state = arrange.lay_out(roots, steps, goal, choice_ptr, trans_ptr, successor)
         finite = np.minimum(gap[choice_id], kernel.HUGE)
         field = arrange.Field(
             steps, goal, choice_ptr, trans_ptr, successor, np.ascontiguousarray(model.prob[transition]), finite,
-            tree_size.astype(np.int64), choice_size.astype(np.int64), roots, layer_ptr, layer_state,
+            *sizes, roots, layer_ptr, layer_state,
         )  # fmt: skip
         number = np.full(graph.choices, -1, np.int32)
         number[choice_id] = np.arange(choice_id.size)
-        return cls(field, choice_id, number, possible, plan_size[steps, roots].astype(np.int64), model.samples)
+        plans = np.minimum(plan_size[steps, roots], 1e18).astype(np.int64)
+        return cls(field, choice_id, number, possible, transition, plans, model.samples)
 
-    def with_gap(self, gap: Array) -> "Layout":
-        """The same with other gaps."""
-        return replace(self, field=self.field._replace(gap=np.minimum(gap[self.choice_id], kernel.HUGE)))
+    def with_numbers(self, gap: Array, prob: Array) -> "Layout":
+        """The same with other gaps and probabilities, positive where these are."""
+        numbers = {
+            "gap": np.minimum(gap[self.choice_id], kernel.HUGE),
+            "prob": np.ascontiguousarray(prob[self.transition]),
+        }
+        return replace(self, field=self.field._replace(**numbers))
+
+    def histories(self) -> Array:  # [N]
+        """How many histories the tree of each option has; no more than 1e18."""
+        return np.asarray(self.field.tree_size[-1, self.field.roots])
 
     @property
     def size(self) -> int:
@@ -144,9 +155,20 @@ class Options(ABC):
         self.paid = np.zeros((layout.size, layout.samples))
         self.share = np.zeros((int(layout.share_ptr[-1]), layout.samples))
         self.belief = np.full((layout.size, layout.samples), 1.0 / layout.samples)
-        self.effort = np.zeros(1, np.int64)  # pivots or nodes, for the counters
+        self.effort = 0  # pivots or nodes, for the counters
+        self._lock = threading.Lock()
 
     effort_name: str
+    parts: tuple[str, ...]  # the attributes that make up the options
+
+    def count(self, effort: int) -> None:
+        """Add to the effort, from any thread."""
+        with self._lock:
+            self.effort += int(effort)
+
+    def try_harder(self) -> bool:
+        """Search more thoroughly from now on; False if that is not possible."""
+        return False
 
     @property
     def first_pace(self) -> float:
@@ -174,6 +196,15 @@ class Options(ABC):
     def make_rows(self, places: Array) -> None:
         """Compute the rows of the options at some places."""
 
+    def keep(self) -> dict[str, Any]:
+        """What the options are now, for `restore`."""
+        return {name: deepcopy(getattr(self, name)) for name in ("paid", "share", *self.parts)}
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Go back to what the options were."""
+        for name, was in kept.items():
+            setattr(self, name, deepcopy(was))
+
     def adopt(self, layout: Layout) -> None:
         """The same options on a layout with other gaps."""
         self.layout = layout
@@ -184,12 +215,12 @@ def _pointers(owner: Array, size: int) -> Array:
     return np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=size))))
 
 
-def _refuse_if_too_large(model: UMDP, steps: int, roots: Array, histories: Array) -> None:
-    largest = int(roots[np.argmax(histories[roots])])
-    need = BYTES_PER_HISTORY * float(histories[roots].sum())
-    if need > MOST_BYTES:
+def refuse_if(too_large: bool, layout: Layout, what: str, wanted: str) -> None:
+    """Refuse options whose histories are too many, before anything is done with them."""
+    if too_large:
+        most = float(layout.histories().max())
         raise BadInput(
-            f"options of {steps} steps have {histories[largest]:.3g} histories at state "
-            f"{model.graph.state_name(largest)} alone and need about {need / 1e9:.3g} GB for {roots.size} states; "
-            f"expected {MOST_BYTES / 1e9:.3g} GB or less: lower steps, or prune"
+            f"options of {layout.field.steps} steps have {most:.3g} histories at state "
+            f"{int(layout.field.roots[layout.histories().argmax()])} alone{what}; expected {wanted}: lower steps, or "
+            "prune if the solver does not"
         )

@@ -19,6 +19,7 @@ class Programs(Options):
     """Each option is what its engine answers: distributions over the entries of its layers."""
 
     effort_name = "programs"
+    parts = ("weights",)
 
     def __init__(self, layout: Layout, graph: Graph, engine: Callable[[Layout, int], Engine]) -> None:
         super().__init__(layout)
@@ -52,7 +53,7 @@ class Programs(Options):
             if stop[0]:
                 return
             answer = self.engines[i].solve(given.lowered, max(given.until - time.perf_counter(), 0.0))
-            self.effort[0] += 1
+            self.count(1)
             found.floor[i] = answer.bound
             if answer.bound < given.level[i] and answer.value < INFINITE:
                 self._take(i, answer, given, found)

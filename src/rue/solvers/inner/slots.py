@@ -10,16 +10,24 @@ from rue._flat import Array
 from rue._kernels import layout as arrange
 from rue._kernels import options as kernel
 from rue._linear import ranges
-from rue.solvers.inner.field import Found, Layout, Options, Part, Round
+from rue.solvers.inner.field import Found, Layout, Options, Part, Round, refuse_if
+
+# Nodes after which the search at a state breaks off, at first: so that no state keeps all others waiting.
+FIRST_BUDGET, BUDGET_GROWTH, LAST_BUDGET = 50_000, 10, 10**15
+# A bound looks at all histories, some seconds for so many.
+MOST_HISTORIES = 3e7
 
 
 class Slots(Options):
     """Each option is a table: a distribution over the choices of every slot (state, time)."""
 
     effort_name = "nodes"
+    parts = ("weight",)
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(layout)
+        most = float(layout.histories().max(initial=0))
+        refuse_if(most > MOST_HISTORIES, layout, ", all looked at for a bound", f"{MOST_HISTORIES:.0e} or less")
         field = layout.field
         self.choices = np.diff(field.choice_ptr)[field.layer_state]
         is_end = np.zeros(field.layer_state.size, bool)
@@ -28,6 +36,14 @@ class Slots(Options):
         self.choices[is_end] = 0
         self.weight_ptr = np.concatenate(([0], np.cumsum(self.choices)))
         self.weight = np.zeros(int(self.weight_ptr[-1]))
+        self.budget = FIRST_BUDGET
+        self.broke_off = 0  # searches that did, since it was asked last
+
+    def try_harder(self) -> bool:
+        """Give every search more nodes; False if they had all they wanted."""
+        wanted, self.broke_off = self.broke_off, 0
+        self.budget = min(self.budget * BUDGET_GROWTH, LAST_BUDGET) if wanted else self.budget
+        return wanted > 0
 
     @property
     def first_pace(self) -> float:
@@ -56,11 +72,13 @@ class Slots(Options):
 
     def improve(self, places: Array, given: Round, found: Found, stop: Array) -> None:
         """Branch and bound at each place."""
-        kernel.improve_slots(
+        nodes, broke_off = kernel.improve_slots(
             places, self.layout.field, given.ahead, given.lowered, given.value, given.weight, given.level,
             given.tolerance, given.accept, self.belief, self.weight_ptr, self.weight, self.layout.share_ptr,
-            self.paid, self.share, found.floor, found.carried, found.changed, self.effort, stop,
+            self.paid, self.share, found.floor, found.carried, found.changed, self.budget, stop,
         )  # fmt: skip
+        self.count(nodes)
+        self.broke_off += broke_off
 
     def part(self, i: int, graph_arrays: tuple[Array, ...]) -> Part:
         """A node for each slot in use."""
@@ -105,7 +123,8 @@ class MixedSlots(Slots):
 
     def improve(self, places: Array, given: Round, found: Found, stop: Array) -> None:
         """Alternation at each place."""
-        kernel.improve_mixed_slots(
+        pivots = kernel.improve_mixed_slots(
             places, self.layout.field, given.ahead, given.value, given.tolerance, self.starts, self.weight_ptr,
-            self.weight, self.layout.share_ptr, self.paid, self.share, found.floor, found.changed, self.effort, stop,
+            self.weight, self.layout.share_ptr, self.paid, self.share, found.floor, found.changed, stop,
         )  # fmt: skip
+        self.count(pivots)

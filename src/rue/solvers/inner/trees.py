@@ -10,20 +10,30 @@ import numpy as np
 from rue._flat import Array
 from rue._kernels import layout as arrange
 from rue._kernels import options as kernel
-from rue.solvers.inner.field import Found, Layout, Options, Part, Round
+from rue.solvers.inner.field import Found, Layout, Options, Part, Round, refuse_if
+from rue.solvers.inner.slots import Slots
+
+# A controller of histories takes about so many bytes for each of them, the search for it about as much again.
+BYTES_PER_HISTORY = 64
+MOST_BYTES = 8e9
 
 
 class Trees(Options):
     """Each option is a mixture of at most K plans; a plan lists the choices of a tree, depth first."""
 
     effort_name = "pivots"
+    parts = ("plan", "plans", "mix")
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(layout)
+        need = BYTES_PER_HISTORY * layout.histories().astype(float).sum()
+        refuse_if(
+            need > MOST_BYTES, layout, f", {need / 1e9:.3g} GB for all {layout.size} states", f"{MOST_BYTES / 1e9:g} GB"
+        )
         size = layout.plan_size
         self.plan_ptr = np.concatenate(([0], np.cumsum(size * layout.samples)))[:-1]
         self.plan = np.zeros(int((size * layout.samples).sum()), np.int32)
-        self.count = np.zeros(layout.size, np.int64)
+        self.plans = np.zeros(layout.size, np.int64)  # how many each mixture has
         self.mix = np.zeros((layout.size, layout.samples))
 
     @property
@@ -33,11 +43,16 @@ class Trees(Options):
 
     @property
     def _mixture(self) -> tuple[Array, ...]:
-        return self.plan_ptr, self.layout.plan_size, self.plan, self.count, self.mix
+        return self.plan_ptr, self.layout.plan_size, self.plan, self.plans, self.mix
 
     def repeat(self, choice: Array) -> None:
         """One plan for each option."""
         kernel.repeat_choices(self.layout.field, choice, *self._mixture)
+        self.make_rows(np.arange(self.layout.size))
+
+    def begin_with(self, slots: Slots, choice: Array) -> None:
+        """Begin with deterministic policies of state and time; in slots that they do not reach, with `choice[S]`."""
+        kernel.plans_of_slots(self.layout.field, slots.weight_ptr, slots.weight, choice, *self._mixture)
         self.make_rows(np.arange(self.layout.size))
 
     def make_rows(self, places: Array) -> None:
@@ -46,11 +61,12 @@ class Trees(Options):
 
     def improve(self, places: Array, given: Round, found: Found, stop: Array) -> None:
         """Column generation at each place."""
-        kernel.improve_trees(
+        pivots = kernel.improve_trees(
             places, self.layout.field, given.ahead, given.value, given.weight, given.level, given.tolerance,
             given.accept, self.belief, *self._mixture, self.layout.share_ptr, self.paid, self.share,
-            found.floor, found.carried, found.changed, self.effort, stop,
+            found.floor, found.carried, found.changed, stop,
         )  # fmt: skip
+        self.count(pivots)
 
     def part(self, i: int, graph_arrays: tuple[Array, ...]) -> Part:
         """A node for each history that a plan in use visits."""
