@@ -381,45 +381,6 @@ def _lift_belief(belief):
 
 
 @fast
-def repeat_choices(field, choice, plan_ptr, plan_size, plan, count, mix):
-    """Give every option the plan that repeats a stationary policy `choice[S]`."""
-    stack = np.empty((field.steps + 1, 6), np.int64)
-    for i in range(field.roots.size):
-        count[i] = 1
-        mix[i, 0] = 1.0
-        _repeat(field, field.roots[i], choice, plan[plan_ptr[i] : plan_ptr[i] + plan_size[i]], stack)
-
-
-@fast
-def _repeat(field, root, choice, plan, stack):
-    """The plan that repeats a stationary policy."""
-    size = 0
-    level = 0
-    stack[0, 0] = root
-    opening = True
-    while level >= 0:
-        if opening:
-            c = choice[stack[level, 0]]
-            plan[size] = c
-            size += 1
-            opening = False
-            if level == field.steps - 1:
-                level -= 1
-                continue
-            stack[level, 1] = c
-            stack[level, 2] = field.trans_ptr[c]
-        t = stack[level, 2]
-        if t == field.trans_ptr[stack[level, 1] + 1]:
-            level -= 1
-            continue
-        stack[level, 2] = t + 1
-        if field.successor[t] != field.goal:
-            level += 1
-            stack[level, 0] = field.successor[t]
-            opening = True
-
-
-@fast
 def plans_of_slots(field, weight_ptr, weight, choice, plan_ptr, plan_size, plan, count, mix):
     """Give every option the plan of a deterministic slot policy; slots that it does not use take `choice[S]`."""
     steps = field.steps

@@ -8,14 +8,18 @@ With a gap g_k for each choice and sample,
 | `MyopicRegret` | C̄_k(s,a) − min_b C̄_k(s,b), over all actions                    | cemr, Def. 3 |
 | `WorstCase`    | C̄_k(s,a)                                                        | robust       |
 
-all three solve, at n = 1,
+all three solve, for options o of n steps (the recursion of Algorithm 1),
 
-    R(s) = min over x of  max over k of  Σ_a x(a) [ g_k(s,a) + Σ T_k(s,a,s') R(s') ],      R(goal) = 0
+    R(s) = min over o of  max over k of  E_k[ Σ_{t<n} g_k(s_t, a_t) + R(s_n) ],      R(goal) = 0
 
-where x is one action ("deterministic") or a distribution over actions, which makes each state a matrix game
-("stochastic", and at n = 1 also "history"). The adversary may change the sample at every step, so R at the initial
-state with the regret gap is an *upper bound* on the policy's true max regret (first half of Prop. 5). It is exact for
-no class of models (see the paper's corrigendum).
+The classes of options are "deterministic" and "stochastic", both of state and time as in the paper, and "history": all
+that is known within the option, randomised, which contains the other two. At n = 1 an option is one action, or a
+distribution over actions, which makes each state a matrix game. The adversary may change the sample whenever an option
+begins, so R at the initial state with the regret gap is an *upper bound* on the policy's true max regret (first half of
+Prop. 5). It is exact for no class of models (see the paper's corrigendum).
+
+This file sets the game up and says what is proved; single steps are played in `adversary.py`, and the rest of this
+docstring is about them. Options of more steps are in `steps.py` and `options.py`, with their proof.
 
 *Which policies count.* Those that reach a goal with probability one whatever samples the adversary picks; all others
 cost infinity. If there is none, the status is "infeasible" and the policy is a fallback.
@@ -66,7 +70,12 @@ CLOSED, CLOSED_AT_ZERO = 1e-6, 1e-8
 
 @dataclass(frozen=True)
 class Recursion(Solver):
-    """Parameters of the three solvers. `kappa` is a fraction of the model's typical cost."""
+    """Parameters of the three solvers.
+
+    `steps` is n and `options` the class. `prune` keeps only choices that are optimal in some sample. `kappa` is a
+    fraction of the model's typical cost. `engine="highs"` solves the inner problems of n ≥ 2 by the paper's programs
+    (deterministic, history), `"scip"` the separable programs of stochastic options, which have `breakpoints` points.
+    """
 
     steps: int = 1
     options: Options = "deterministic"

@@ -26,7 +26,7 @@ class Trees(Options):
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(layout)
-        need = BYTES_PER_HISTORY * layout.histories().astype(float).sum()
+        need = float((BYTES_PER_HISTORY * layout.histories() + 4.0 * layout.samples * layout.plan_size).sum())
         refuse_if(
             need > MOST_BYTES, layout, f", {need / 1e9:.3g} GB for all {layout.size} states", f"{MOST_BYTES / 1e9:g} GB"
         )
@@ -47,7 +47,9 @@ class Trees(Options):
 
     def repeat(self, choice: Array) -> None:
         """One plan for each option."""
-        kernel.repeat_choices(self.layout.field, choice, *self._mixture)
+        field = self.layout.field
+        no_slot, nothing = np.zeros(field.layer_state.size, np.int64), np.zeros(int(np.diff(field.choice_ptr).max()))
+        kernel.plans_of_slots(field, no_slot, nothing, choice, *self._mixture)
         self.make_rows(np.arange(self.layout.size))
 
     def begin_with(self, slots: Slots, choice: Array) -> None:
