@@ -291,3 +291,19 @@ def test_every_kernel_is_compiled_once():
     for name, function in vars(kernel).items():
         if hasattr(function, "signatures"):
             assert len(function.signatures) <= 1, f"{name}: {function.signatures}"
+
+
+@pytest.mark.parametrize("seed", [1, 3, 5])
+def test_no_worse_than_the_stationary_neighbours_of_options(seed):
+    """On 8×8: what reg d3 does first in each state, or at any other time, as a stationary policy."""
+    model = disaster(8, seed)
+    solution = rue.solve(model, ExactStationary(), limits=rue.Limits(seconds=20))
+    assert 0 < solution.objective.lower <= solution.objective.upper
+    policy = rue.solve(model, rue.Regret(3)).policy
+    for pick in (min, max):  # the first and the last node of each state
+        choice = np.maximum(model.graph.choice_ptr[:-1] - model.graph.goal, 0)
+        for s in np.unique(policy.node_state[np.diff(policy.entry_ptr) > 0]):
+            node = pick(np.flatnonzero(policy.node_state == s))
+            choice[s] = policy.choice[policy.entry_ptr[node]]
+        neighbour = rue.evaluate(model, rue.Policy.from_choices(model.graph, choice))
+        assert solution.max_regret.upper <= neighbour.max_regret + 1e-9

@@ -1,6 +1,8 @@
 """Options of n steps: against enumeration, linear programs and each other, and as controllers."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -197,6 +199,19 @@ def test_too_many_histories_are_refused_with_their_number():
     model = rue.domains.Disaster(width=10, height=10, seed=1).sample(3, seed=1)
     with pytest.raises(rue.BadInput, match=r"options of 9 steps have .* histories at state .* GB .* lower steps"):
         rue.solve(model, rue.Regret(9, "history", prune=False))
+    with pytest.raises(rue.BadInput, match=r"options of 9 steps have .* histories at state .* lower steps"):
+        rue.solve(model, rue.Regret(9, prune=False))
+
+
+def test_memory_of_long_histories_is_modest():
+    code = """if True:
+        import resource, rue
+        model = rue.domains.Disaster(width=10, height=10, seed=1).sample(15, seed=1)
+        assert rue.solve(model, rue.Regret(4, "history")).status == "solved"
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)  # Linux counts in kilobytes
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 1e9
 
 
 def test_a_controller_goes_on_where_the_training_samples_never_went():

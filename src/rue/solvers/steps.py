@@ -32,6 +32,8 @@ from rue.solvers.options import OptionGame, improve_options, solve_options
 
 # Seconds for all separable programs together: they are hard, and a heuristic.
 PROPOSALS_SECONDS = 10.0
+# Room above the bound, as a fraction of the value, for which they are not worth it.
+WORTH = 1e-4
 FEW_STARTS, MANY_STARTS = 2, 16
 
 
@@ -177,7 +179,7 @@ def _propose(
     until = run.seconds + PROPOSALS_SECONDS
     for i in np.argsort(-room).tolist():
         status = run.stop()
-        if status or run.seconds > until or room[i] <= 1e-7 * task.scale:
+        if status or run.seconds > until or room[i] <= WORTH * game.value[game.order[i]]:
             break
         state = int(game.order[i])
         program = Separable(task.problem(game.layout, state), breakpoints, backend)
