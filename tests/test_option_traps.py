@@ -94,3 +94,30 @@ def test_hardly_any_chance_is_a_chance(p, options, engine):
     assert solution.status is not rue.Status.INFEASIBLE
     assert solution.objective.lower <= 2 / p**2 * (1 + 1e-6)
     assert solution.objective.upper >= 2 / p**2 * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(("length", "chance", "steps"), [(1, 1e-210, 2), (1, 1e-30, 3), (3, 1e-29, 4)])
+@pytest.mark.parametrize("options", CLASSES)
+def test_a_trap_that_is_hardly_ever_met_is_a_trap(length, chance, steps, options):
+    # A cheap way that ends in a trap with probability chance^length in sample 0, and a safe one for 9.
+    trap, goal = length + 1, length + 2
+    transition, cost = np.zeros((2, length + 3, 2, length + 3)), np.zeros((2, length + 3, 2))
+    for s in range(length):
+        follows = s + 1 if s + 1 < length else trap
+        transition[:, s, 0, goal] = 1.0
+        transition[0, s, 0, [follows, goal]] = chance, 1.0
+    cost[:, 0, 0] = 1.0
+    transition[:, 0, 1, goal], cost[:, 0, 1] = 1.0, 9.0
+    transition[:, length, 0, goal] = 1.0
+    transition[:, trap, 0, trap], cost[:, trap, 0] = 1.0, 1.0
+    model = rue.UMDP.from_dense(transition, cost, initial=0, goals=[goal])
+    solution = rue.solve(model, rue.WorstCase(steps, options))
+    assert solution.objective.upper == pytest.approx(9.0, abs=1e-6)
+    assert is_proper(model, solution.policy).all()
+
+
+def test_a_bound_that_needs_too_many_histories_is_done_without():
+    model = rue.domains.Disaster(width=10, height=10, seed=1).sample(15, seed=1)
+    solution = rue.solve(model, rue.Regret(8), limits=rue.Limits(seconds=1))
+    assert solution.status is rue.Status.TIME_LIMIT
+    assert solution.max_regret.upper <= solution.objective.upper + 1e-9

@@ -24,7 +24,7 @@ from collections import namedtuple
 import numpy as np
 from numba import njit
 
-HUGE = 1e200
+HUGE = 1e280
 INFINITE = 1e100
 LEAST = 1e-15
 # Steps towards a better belief before and within the search for slots.

@@ -77,7 +77,7 @@ def _safe_options(
         far[layout.field.roots] = 1.0
         far[graph.goal] = 0.0
         found, ahead = Found(layout.size), np.empty_like(layout.field.gap)
-        level = np.full(layout.size, 1.0 - 1e-13)
+        level = np.ones(layout.size)
         done = np.zeros(layout.size, bool)
         while True:
             kernel.look_ahead(layout.field, far, ahead)
@@ -85,13 +85,22 @@ def _safe_options(
             improve_in_parallel(options, np.flatnonzero(~done), given, found, run)
             if run.stop():
                 return None
-            chance = options.worst(far) < 1.0 - 1e-14
-            if not (found.changed & chance & ~done).any():
+            nearer = _lead_nearer(options, far)
+            if not (nearer & ~done).any():
                 break
-            done |= found.changed & chance
+            done |= nearer
             far[layout.field.roots[done]] = 0.0
         if done.all():
             options.adopt(layout.with_numbers(gap, model.prob))
             return options
         safe[layout.field.roots[~done]] = False
     return None
+
+
+def _lead_nearer(options: Options, far: Array) -> Array:  # [N]
+    """Which options have a chance in every sample to end where it is not far, and none to end where it is infinite."""
+    layout = options.layout
+    end = far[layout.end_state]
+    near = np.add.reduceat(options.share * (end == 0)[:, None], layout.share_ptr[:-1])
+    lost = np.add.reduceat(options.share * (end > 1)[:, None], layout.share_ptr[:-1])
+    return np.asarray((near > 0).all(axis=1) & (lost == 0).all(axis=1) & (options.paid < kernel.INFINITE).all(axis=1))

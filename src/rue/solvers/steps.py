@@ -10,6 +10,7 @@
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from rue._flat import Array
 from rue._kernels import options as kernel
+from rue.errors import BadInput
 from rue.model import UMDP
 from rue.solution import Interval, Outcome, Run, Status
 from rue.solvers.adversary import Board
@@ -91,14 +93,16 @@ def solve_deterministic(task: Task, engine: str, run: Run) -> Outcome:
     From three steps on histories come first: they take less time, their beliefs help the search, and should a limit
     come before it has proved anything, their bound holds for it too.
     """
-    bound = 0.0
-    trees = task.start(Trees, run) if engine == "auto" and task.steps > 2 else None
-    if trees is not None:
-        _, proved = solve_options(trees, run, f"{task.name}: bound", task.kappa)
-        bound = proved.lower
     game = task.start(_kind(task, Slots, Table1, engine), run)
     if game is None:
         return task.give_up(run)
+    trees, bound = None, 0.0
+    if engine == "auto" and task.steps > 2:
+        with suppress(BadInput):  # too many histories to keep them all
+            trees = task.start(Trees, run)
+    if trees is not None:
+        _, proved = solve_options(trees, run, f"{task.name}: bound", task.kappa)
+        bound = proved.lower
     if trees is not None and np.array_equal(trees.order, game.order):
         game.options.belief[:] = trees.options.belief
     status, objective = solve_options(game, run, task.name, 0.0)
@@ -119,13 +123,16 @@ def solve_history(task: Task, engine: str, run: Run) -> Outcome:
     if status is None and objective.width > 1e-6 * objective.upper and isinstance(game.options, Trees):
         pure = task.start(Slots, run)
         if pure is not None and np.array_equal(pure.order, game.order):
-            status, _ = solve_options(pure, run, f"{task.name}: deterministic", 0.0)
-            if pure.value[pure.initial] < game.value[game.initial] and isinstance(pure.options, Slots):
+            status, other = solve_options(pure, run, f"{task.name}: deterministic", 0.0)
+            if other.upper < objective.upper and isinstance(pure.options, Slots):
                 game.options.begin_with(pure.options, _numbers(task, pure))
                 game.value[:] = pure.value
                 game.forget()
                 status, again = solve_options(game, run, task.name, task.kappa)
-                objective = Interval(max(objective.lower, again.lower), again.upper)
+                lower = max(objective.lower, again.lower)
+                if other.upper < again.upper:
+                    return task.outcome(pure, Interval(min(lower, other.upper), other.upper), status)
+                objective = Interval(min(lower, again.upper), again.upper)
     return task.outcome(game, objective, status)
 
 

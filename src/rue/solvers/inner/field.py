@@ -67,7 +67,7 @@ class Layout:
         layer_ptr, layer_state = arrange.lay_out(roots, steps, goal, choice_ptr, trans_ptr, successor)
         finite = np.minimum(gap[choice_id], kernel.HUGE)
         field = arrange.Field(
-            steps, goal, choice_ptr, trans_ptr, successor, np.ascontiguousarray(model.prob[transition]), finite,
+            steps, goal, choice_ptr, trans_ptr, successor, _noticeable(model.prob[transition], steps), finite,
             *sizes, roots, layer_ptr, layer_state,
         )  # fmt: skip
         number = np.full(graph.choices, -1, np.int32)
@@ -77,11 +77,10 @@ class Layout:
 
     def with_numbers(self, gap: Array, prob: Array) -> "Layout":
         """The same with other gaps and probabilities, positive where these are."""
-        numbers = {
-            "gap": np.minimum(gap[self.choice_id], kernel.HUGE),
-            "prob": np.ascontiguousarray(prob[self.transition]),
-        }
-        return replace(self, field=self.field._replace(**numbers))
+        finite = np.minimum(gap[self.choice_id], kernel.HUGE)
+        return replace(
+            self, field=self.field._replace(gap=finite, prob=_noticeable(prob[self.transition], self.field.steps))
+        )
 
     def histories(self) -> Array:  # [N]
         """How many histories the tree of each option has; no more than 1e18."""
@@ -209,6 +208,15 @@ class Options(ABC):
         """The same options on a layout with other gaps."""
         self.layout = layout
         self.make_rows(np.arange(layout.size))
+
+
+def _noticeable(prob: Array, steps: int) -> Array:
+    """Probabilities that are 0 or large enough for `HUGE` to remain huge after n steps.
+
+    Those that are raised, all far below rounding, could not be told from 0 otherwise, which they must where they lead
+    to what costs infinity.
+    """
+    return np.ascontiguousarray(np.where(prob > 0, np.maximum(prob, 10 ** (-180 / steps)), 0.0))
 
 
 def _pointers(owner: Array, size: int) -> Array:
