@@ -79,8 +79,8 @@ class Task:
         status = run.stop()
         if status is None:
             return infeasible(self.model)
-        outcome = infeasible(self.model)
-        return Outcome(outcome.policy, Interval(0.0, np.inf), status)
+        policy = infeasible(self.model).policy if self.board is None else self.board.policy(self.model)
+        return Outcome(policy, Interval(0.0, np.inf), status)
 
     def outcome(self, game: OptionGame, objective: Interval, status: Status | None) -> Outcome:
         """The policy of a game, and what is proved."""
