@@ -77,6 +77,9 @@ def test_costs_of_very_different_size(big, steps, options):
     assert solution.objective.lower <= solution.objective.upper
     if solution.status is rue.Status.SOLVED:
         assert math.isfinite(solution.objective.upper)
+    if options == "deterministic":
+        assert solution.objective.lower <= 0.125 <= solution.objective.upper
+        assert big > 1e6 or solution.objective.upper == pytest.approx(0.125, abs=1e-3)
     if math.isfinite(solution.objective.upper):
         assert is_proper(model, solution.policy).all()
 

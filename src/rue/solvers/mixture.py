@@ -18,10 +18,11 @@ to it that the sum falls with each step.
 *Ties.* Among the mixtures of equal max regret the one with the lowest mean regret is taken, by a second linear
 program.
 
-*What is guaranteed.* All regrets are the judge's. `objective` is [0, the mixture's max regret]. "solved" says that no
-policy was found that improves the mixture: it is the best over the pool, but not over all policies, and policies that
-learn the sample while they go can be better still. It is never worse than `BestSample` or any policy of the pool.
-Policies that miss the goal in some sample are left out.
+*What is guaranteed.* All regrets are the judge's. `objective` bounds the least max regret of a mixture *of the pool*:
+from above by the judge, from below by the belief, min over j of Σ_k b_k reg_k(π_j). "solved" says that no policy was
+found that improves the mixture. It need not be the best over all policies, and policies that learn the sample while
+they go can be better still. It is never worse than `BestSample` or any policy of the pool. Policies that miss the goal
+in some sample are left out.
 """
 
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rue._flat import Array
+from rue._highs import Ended, Program
 from rue._kernels import mixture, reach
 from rue._linear import ranges, solve_chain
 from rue.errors import SolverFailed
@@ -95,7 +97,10 @@ class Mixture(Solver):
                     break
         policy = mix_policies(pool.policies, game.weight)
         verdict = evaluate(model, policy)
-        objective = Interval(0.0, verdict.max_regret + verdict.error)
+        upper = verdict.max_regret + verdict.error
+        # A pool that a limit left unfinished proves nothing.
+        lower = 0.0 if status else min(max(game.lower - pool.error, 0.0), upper)
+        objective = Interval(lower, upper)
         run.report(f"mixture: {len(pool.policies)} policies", objective)
         return Outcome(policy, objective, status or Status.SOLVED)
 
@@ -185,6 +190,7 @@ class _Game:
     weight: Array  # by policy
     value: float
     belief: Array  # [K]
+    lower: float  # no mixture of the pool has a lower max regret: what the belief makes of the best policy for it
 
     @classmethod
     def solve(cls, pool: _Pool) -> "_Game":
@@ -196,7 +202,7 @@ class _Game:
         pure[_lowest_mean(worst, regret.mean(axis=0))] = 1.0
         uniform = np.full(samples, 1.0 / samples)
         if count == 1 or top == 0.0:
-            return cls(pure, top, uniform)
+            return cls(pure, top, uniform, top)
         # In units in which no entry is above one, whatever the regrets of the worst policies are.
         unit = np.maximum(worst / top, 1.0)
         rows = regret / (top * unit)
@@ -214,7 +220,7 @@ class _Game:
             # The second stage is taken if it keeps the max regret, the first if it is no worse than a single policy.
             if reached <= value + 1e-9 * top:
                 best, value = weight, reached
-        return cls(best, value, belief)
+        return cls(best, value, belief, min(float((belief @ regret).min()), value))
 
 
 def _lowest_mean(worst: Array, mean: Array) -> int:
@@ -228,20 +234,25 @@ def _linear_program(cost: Array, rows: Array, ceiling: float, unit: Array) -> tu
 
     Columns beyond the units, such as the value of the game, may have any sign.
     """
-    from scipy.optimize import linprog  # slow to import
-
     free = cost.size - unit.size
-    found = linprog(
-        cost,
-        A_ub=rows,
-        b_ub=np.full(rows.shape[0], ceiling),
-        A_eq=np.append(1.0 / unit, np.zeros(free))[None, :],
-        b_eq=[1.0],
-        bounds=[(0, None)] * unit.size + [(None, None)] * free,
-        method="highs-ds",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    return (np.asarray(found.x), np.asarray(found.ineqlin.marginals)) if found.status == 0 else None
+    matrix = np.vstack([rows, np.append(1.0 / unit, np.zeros(free))])
+    row, column = np.nonzero(matrix)
+    try:
+        found = Program(
+            cost=cost,
+            lower=np.append(np.zeros(unit.size), np.full(free, -np.inf)),
+            upper=np.full(cost.size, np.inf),
+            row=row,
+            column=column,
+            value=matrix[row, column],
+            row_lower=np.append(np.full(rows.shape[0], -np.inf), 1.0),
+            row_upper=np.append(np.full(rows.shape[0], ceiling), 1.0),
+        ).solve()
+    except SolverFailed:
+        return None
+    if found.status is not Ended.OPTIMAL or found.x is None or found.row_dual is None:
+        return None
+    return found.x, found.row_dual[:-1]
 
 
 def _tidy(weight: Array) -> Array:
