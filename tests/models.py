@@ -1,4 +1,4 @@
-"""Random models for property tests: small, awkward, and exact in binary floating point."""
+"""Random models and controllers for property tests: small, awkward, and exact in binary floating point."""
 
 from dataclasses import dataclass
 
@@ -64,3 +64,36 @@ def umdps(draw: st.DrawFn, shape: Shape = Shape()) -> rue.UMDP:  # noqa: B008
     except rue.BadInput as error:
         assume("no policy reaches a goal" not in str(error))
         raise
+
+
+@st.composite
+def controllers(draw: st.DrawFn, model: rue.UMDP) -> rue.Policy:
+    """A random controller: up to two nodes for each state, dyadic probabilities, one or two start nodes."""
+    graph = model.graph
+    copies = draw(st.integers(1, 2))
+    node_state = np.tile(np.arange(graph.states), copies)
+    entry_ptr, choice, weight, next_ptr, next_node = [0], [], [], [0], []
+    for state in node_state:
+        own = list(range(graph.choice_ptr[state], graph.choice_ptr[state + 1]))
+        if own:
+            first = draw(st.sampled_from(own))
+            second = draw(st.sampled_from(own))
+            pairs = {first: 1.0} if first == second else {first: 0.25, second: 0.75}
+            for c, w in sorted(pairs.items()):
+                choice.append(c)
+                weight.append(w)
+                for t in range(graph.trans_ptr[c], graph.trans_ptr[c + 1]):
+                    next_node.append(int(graph.successor[t]) + graph.states * draw(st.integers(0, copies - 1)))
+                next_ptr.append(len(next_node))
+        entry_ptr.append(len(choice))
+    start = [graph.initial + graph.states * i for i in range(copies)]
+    return rue.Policy(
+        graph, node_state, entry_ptr, choice, weight, next_ptr, next_node, start, np.full(copies, 1 / copies)
+    )
+
+
+@st.composite
+def models_with_controllers(draw: st.DrawFn, shape: Shape = Shape()) -> tuple[rue.UMDP, rue.Policy]:  # noqa: B008
+    """A random model and a random controller on it."""
+    model = draw(umdps(shape))
+    return model, draw(controllers(model))

@@ -4,43 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import Shape, umdps
+from models import Shape, models_with_controllers, umdps
 from naive import INF, Naive, controller_value
 
 import rue
 from rue.evaluate import is_proper
-
-
-@st.composite
-def controllers(draw, model: rue.UMDP) -> rue.Policy:
-    """A random controller: up to two nodes for each state, dyadic probabilities, one or two start nodes."""
-    graph = model.graph
-    copies = draw(st.integers(1, 2))
-    node_state = np.tile(np.arange(graph.states), copies)
-    entry_ptr, choice, weight, next_ptr, next_node = [0], [], [], [0], []
-    for state in node_state:
-        own = list(range(graph.choice_ptr[state], graph.choice_ptr[state + 1]))
-        if own:
-            first = draw(st.sampled_from(own))
-            second = draw(st.sampled_from(own))
-            pairs = {first: 1.0} if first == second else {first: 0.25, second: 0.75}
-            for c, w in sorted(pairs.items()):
-                choice.append(c)
-                weight.append(w)
-                for t in range(graph.trans_ptr[c], graph.trans_ptr[c + 1]):
-                    next_node.append(int(graph.successor[t]) + graph.states * draw(st.integers(0, copies - 1)))
-                next_ptr.append(len(next_node))
-        entry_ptr.append(len(choice))
-    start = [graph.initial + graph.states * i for i in range(copies)]
-    return rue.Policy(
-        graph, node_state, entry_ptr, choice, weight, next_ptr, next_node, start, np.full(copies, 1 / copies)
-    )
-
-
-@st.composite
-def models_with_controllers(draw):
-    model = draw(umdps())
-    return model, draw(controllers(model))
 
 
 @settings(max_examples=200)
@@ -156,3 +124,45 @@ def test_a_policy_that_hardly_ever_ends_is_not_free(length):
     assert not np.isnan(verdict.error)
     assert (verdict.value + verdict.error >= exact * (1 - 1e-9)).all()
     assert (verdict.value > 1e15).all()
+
+
+def rare_chances(to_goal: bool, others: int = 0) -> tuple[rue.UMDP, rue.Policy]:
+    """At 0, an action that is taken with weight 1e-200 leads to 1 with probability 1e-200; 1 is a trap or the way out.
+
+    Otherwise 0 leads to the goal 2 or, if 1 is the way out, to itself. There are samples without that chance, and
+    samples in which 1 is the other thing, as many as wanted.
+    """
+    transition = np.zeros((2 + others, 3, 2, 3))
+    home = 0 if to_goal else 2
+    transition[:, 0, 0, home] = 1.0
+    transition[:, 0, 1, [1, home]] = [1e-200, 1.0]
+    transition[1, 0, :, :] = [0.0, 0.0, 1.0]
+    transition[:, 1, 0, 2 if to_goal else 1] = 1.0
+    transition[:, 1, 1, 2] = 1.0
+    transition[2:, 1, 0] = [0.0, 0.0, 1.0] if not to_goal else [0.0, 1.0, 0.0]
+    model = rue.UMDP.from_dense(transition, np.ones((2 + others, 3, 2)), goals=[2])
+    return model, rue.Policy.stationary(model, np.array([[1.0, 1e-200], [1, 0], [1, 0]]))
+
+
+@pytest.mark.parametrize("others", [0, 1, 9])
+def test_a_trap_beyond_all_numbers_is_a_trap(others):
+    model, policy = rare_chances(to_goal=False, others=others)
+    verdict = rue.evaluate(model, policy)
+    assert is_proper(model, policy).tolist() == [False] + [True] * (1 + others)
+    assert verdict.value[0] == verdict.regret[0] == INF
+    np.testing.assert_allclose(verdict.value[1:], 1.0)
+    assert verdict.error < 1e-12
+
+
+@pytest.mark.parametrize("others", [0, 1, 9])
+def test_a_way_out_beyond_all_numbers_is_no_proof_of_a_cost(others):
+    model, policy = rare_chances(to_goal=True, others=others)
+    verdict = rue.evaluate(model, policy)
+    assert is_proper(model, policy).tolist() == [True, True] + [False] * others
+    # It never misses the goal in the first sample, but takes longer than can be said.
+    assert verdict.value[0] == INF and verdict.error == INF
+    assert verdict.value[1] == pytest.approx(1.0)
+    assert (verdict.value[2:] == INF).all()
+    assert is_proper(model.subset([1]), policy).all() and rue.evaluate(model.subset([1]), policy).error < 1e-12
+    alone = rue.evaluate(model.subset([0]), policy)
+    assert alone.value[0] == INF and alone.error == INF and is_proper(model.subset([0]), policy).all()

@@ -15,7 +15,8 @@ from naive import INF, Naive, matrix_game
 import rue
 from rue._kernels import mixture
 from rue.evaluate import is_proper
-from rue.solvers.mixture import Mixture, _Search, mix_policies
+from rue.solvers.compose import mix_policies
+from rue.solvers.mixture import Mixture, _Search
 
 CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.json"))
 

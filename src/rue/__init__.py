@@ -2,6 +2,7 @@
 
 from rue import domains, theory
 from rue.build import Builder, Counts, count_transitions, from_counts, from_transitions
+from rue.certificate import Certificate, NotProved, verify
 from rue.errors import BadFile, BadInput, NotSolved, RueError, SolverFailed
 from rue.evaluate import Evaluation, evaluate
 from rue.io import load, save
@@ -11,17 +12,30 @@ from rue.policy import Policy
 from rue.select import select
 from rue.simulate import Simulation, simulate
 from rue.solution import Interval, Limits, Progress, Solution, Solver, Status
-from rue.solvers import Average, BestSample, ExactStationary, Mixture, MyopicRegret, Regret, WorstCase, solve
+from rue.solvers import (
+    Adaptive,
+    Average,
+    BestSample,
+    ExactStationary,
+    Mixture,
+    MyopicRegret,
+    Regret,
+    WorstCase,
+    lower_bound,
+    solve,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "UMDP",
+    "Adaptive",
     "Average",
     "BadFile",
     "BadInput",
     "BestSample",
     "Builder",
+    "Certificate",
     "Counts",
     "Evaluation",
     "ExactStationary",
@@ -30,6 +44,7 @@ __all__ = [
     "Limits",
     "Mixture",
     "MyopicRegret",
+    "NotProved",
     "NotSolved",
     "OptimalValues",
     "Policy",
@@ -48,10 +63,12 @@ __all__ = [
     "from_counts",
     "from_transitions",
     "load",
+    "lower_bound",
     "optimal_values",
     "save",
     "select",
     "simulate",
     "solve",
     "theory",
+    "verify",
 ]

@@ -12,8 +12,10 @@ error is at most max(|c + Pv − v| / (h − Ph)) · h, which is computed with r
 judge shares no engine with the solvers, and every regret that people see is from here.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -34,6 +36,9 @@ BLOCK = 8
 THREADS = 2
 # Chains of fewer nodes are done before a thread has started.
 SMALL = 1000
+
+T = TypeVar("T")
+Entering = tuple[Array, Array, Array]  # the outcomes that lead to each node: see `chain.entering`
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +95,30 @@ def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]
     return np.concatenate([part.proper for part in parts])
 
 
+def node_values(model: UMDP, policy: Policy) -> tuple[Array, Array]:  # [N, K], [N, K]
+    """The expected cost from every node of a controller in each sample, and a bound on the error of each.
+
+    Infinite, with no error, where the policy may miss the goal from that node in that sample. Where it takes so long
+    that no bound can be had with these numbers, the cost is given as infinite, and so is the error.
+    """
+    check_same_graph(model, check_policy(policy).graph)
+    every = np.arange(policy.nodes, dtype=np.int32)
+    every.flags.writeable = False
+    rows = _Chain.build(model, policy, every)
+    entering = chain.entering(rows.row_ptr, rows.target)
+    value, error = np.zeros((policy.nodes, model.samples)), np.zeros((policy.nodes, model.samples))
+
+    def work(first: int) -> None:
+        numbers, ends = _load_nodes(rows, entering, first)
+        found, doubt = _solve_nodes(numbers, entering, first)
+        columns = slice(first, first + ends.shape[1])
+        value[rows.order, columns] = np.where(ends & np.isfinite(doubt), found, np.inf)
+        error[rows.order, columns] = np.where(ends, doubt, 0.0)
+
+    _each_block(work, rows)
+    return value, error
+
+
 def _policy_values(model: UMDP, policy: Policy) -> tuple[Array, float]:
     """V_k(π) of all samples and a bound on the error of the finite ones.
 
@@ -104,15 +133,20 @@ def _policy_values(model: UMDP, policy: Policy) -> tuple[Array, float]:
         known = np.isfinite(epsilon)
         error = np.where(known, epsilon, 0.0) * _at_start(rows, weight)
         error[numbers.proper & ~known] = np.inf
-        return np.where(numbers.proper & known, _at_start(rows, value), np.inf), float(error.max())
+        found = _at_start(rows, np.where(known, value, 0.0))
+        return np.where(numbers.proper & known, found, np.inf), float(error.max())
 
-    blocks = range(0, model.samples, BLOCK)
-    if rows.order.size < SMALL or len(blocks) == 1:
-        parts = [work(first) for first in blocks]
-    else:
-        with ThreadPoolExecutor(THREADS) as pool:
-            parts = list(pool.map(work, blocks))
+    parts = _each_block(work, rows)
     return np.concatenate([value for value, _ in parts]), max(error for _, error in parts)
+
+
+def _each_block(work: Callable[[int], T], rows: "_Chain") -> list[T]:
+    """What `work` makes of the first sample of each block, in two threads if the chain is long."""
+    blocks = range(0, rows.model.samples, BLOCK)
+    if rows.order.size < SMALL or len(blocks) == 1:
+        return [work(first) for first in blocks]
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(work, blocks))
 
 
 def _at_start(rows: "_Chain", node_value: Array) -> Array:  # [k]
@@ -134,21 +168,39 @@ class _Chain:
     surely: bool  # every visited node reaches a goal by transitions that are positive in all samples
 
     @classmethod
-    def build(cls, model: UMDP, policy: Policy) -> "_Chain":
+    def build(cls, model: UMDP, policy: Policy, start: Array | None = None) -> "_Chain":
+        """The nodes that are visited from the start of the policy, or from other nodes."""
         graph = model.graph
+        start = policy.start_node if start is None else start
         goal_node = graph.goal[policy.node_state]
         shape = (policy.entry_ptr, policy.choice, policy.next_ptr, policy.next_node, graph.trans_ptr)
-        order = chain.explore(*shape, model.ever_live, policy.start_node, goal_node)
+        order = chain.explore(*shape, model.ever_live, start, goal_node)
         place, row_ptr, target, transition, share = chain.rows(
             order, policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node,
             graph.trans_ptr, goal_node, model.ever_live,
         )  # fmt: skip
         always = model.always_live[transition].astype(float)[:, None]
-        surely = bool(chain.proper(row_ptr, target, always, np.arange(order.size, dtype=np.int32))[1][0])
-        return cls(model, policy, order, place[policy.start_node], row_ptr, target, transition, share, surely)
+        always.flags.writeable = False
+        every = np.arange(order.size, dtype=np.int32)
+        surely = bool(chain.proper(row_ptr, target, np.arange(target.size), always, 0, 1, every)[1][0])
+        return cls(model, policy, order, place[start], row_ptr, target, transition, share, surely)
 
     def load(self, first: int) -> "_Numbers":
-        """The numbers of a block of samples."""
+        """The numbers of a block of samples, without those in which the policy is improper."""
+        prob, cost, leave = self.read(first)
+        samples = cost.shape[1]
+        counts, proper = np.ones(cost.shape, bool), np.ones(samples, bool)
+        if not self.surely:
+            visited, proper = chain.proper(
+                self.row_ptr, self.target, self.transition, self.model.prob, first, samples, self.start
+            )
+            chain.silence(self.row_ptr, visited, proper, prob, cost)
+            counts = visited[:-1] & proper
+        _doubt_rare_exits(cost, leave, counts)
+        return _Numbers(self, prob, cost, proper)
+
+    def read(self, first: int) -> tuple[Array, Array, Array]:
+        """Probabilities, costs and the chances to leave each node, in a block of samples."""
         model, policy = self.model, self.policy
         count = min(BLOCK, model.samples - first)
         prob = np.empty((self.target.size, count))
@@ -157,11 +209,7 @@ class _Chain:
             self.order, policy.entry_ptr, policy.choice, policy.weight, self.row_ptr, self.transition,
             self.share, model.prob, model.cost, first, prob, cost, leave,
         )  # fmt: skip
-        if self.surely:
-            return _Numbers(self, prob, cost, np.ones(count, bool))
-        visited, proper = chain.proper(self.row_ptr, self.target, prob, self.start)
-        chain.silence(self.row_ptr, visited, proper, prob, cost)
-        return _Numbers(self, prob, cost, proper)
+        return prob, cost, leave
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +222,14 @@ class _Numbers:
     proper: Array
 
 
+def _doubt_rare_exits(cost: Array, leave: Array, counts: Array) -> None:
+    """Make the cost infinite at nodes that are left with a chance too small for these numbers.
+
+    The chance may be a product that is zero to the computer. With such a cost nothing is proved of the node.
+    """
+    cost[counts & (leave < chain.TINY)] = np.inf
+
+
 def _solve(numbers: _Numbers) -> tuple[Array, Array, Array]:
     """Values, ε and weights such that the true values lie within value ± ε·weight."""
     rows, cost = numbers.rows, numbers.cost
@@ -184,12 +240,51 @@ def _solve(numbers: _Numbers) -> tuple[Array, Array, Array]:
     chain.sweep(*arrays, cost, value, weight, SWEEPS, TOLERANCE, slow)
     chain.prove(*arrays, cost, value, weight, epsilon)
     loose = ~(epsilon * weight.max(axis=0) <= GOOD_ERROR * value.max(axis=0))
-    hard = np.flatnonzero((slow > 0) | ~np.isfinite(epsilon) | loose)
+    hard = np.flatnonzero(((slow > 0) | ~np.isfinite(epsilon) | loose) & np.isfinite(cost).all(axis=0))
     for k in hard:
         value[:-1, k], weight[:-1, k] = _factorise(numbers, int(k))
     if hard.size:
         chain.prove(*arrays, cost, value, weight, epsilon)
     return value, epsilon, weight
+
+
+def _load_nodes(rows: _Chain, entering: Entering, first: int) -> tuple[_Numbers, Array]:
+    """The numbers of a block of samples, zero where a node is improper, and which nodes are proper."""
+    prob, cost, leave = rows.read(first)
+    ends = np.ones(cost.shape, bool)
+    if not rows.surely:
+        chain.surely_ends(*entering, rows.transition, rows.model.prob, first, ends)
+        chain.silence(rows.row_ptr, ends, np.ones(cost.shape[1], bool), prob, cost)
+    _doubt_rare_exits(cost, leave, ends)
+    return _Numbers(rows, prob, cost, np.asarray(ends.all(axis=0))), ends
+
+
+def _solve_nodes(numbers: _Numbers, entering: Entering, first: int) -> tuple[Array, Array]:
+    """The value of each node and a bound on its error; factorised where sweeps are slow or leave too much open."""
+    rows, cost = numbers.rows, numbers.cost
+    nodes, samples = cost.shape
+    value, weight = np.zeros((nodes + 1, samples)), np.zeros((nodes + 1, samples))
+    arrays = (rows.row_ptr, rows.target, numbers.prob)
+    slow = np.zeros(samples)
+    chain.sweep(*arrays, cost, value, weight, SWEEPS, TOLERANCE, slow)
+
+    def prove() -> Array:
+        error = np.empty((nodes, samples))
+        chain.prove_nodes(*arrays, cost, value, weight, *entering, rows.transition, rows.model.prob, first, error)
+        return error
+
+    error = prove()
+    loose = ~(error.max(axis=0, initial=0.0) <= GOOD_ERROR * value.max(axis=0))
+    hard = np.flatnonzero(((slow > 0) | loose) & np.isfinite(cost).all(axis=0))
+    if not hard.size:
+        return value[:-1], error
+    swept, swept_error = value[:-1].copy(), error
+    for k in hard:
+        value[:-1, k], weight[:-1, k] = _factorise(numbers, int(k))
+    error = prove()
+    # Nodes that come to an end soon may be known from the sweeps, where others spoil the factors.
+    better = error < swept_error
+    return np.where(better, value[:-1], swept), np.where(better, error, swept_error)
 
 
 def _factorise(numbers: _Numbers, k: int) -> tuple[Array, Array]:

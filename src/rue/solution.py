@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from rue.certificate import Certificate
 from rue.errors import BadInput, NotSolved
 from rue.model import UMDP
 from rue.policy import Policy
@@ -48,6 +49,7 @@ class Status(enum.StrEnum):
     SOLVED = "solved"
     TIME_LIMIT = "time_limit"
     ITERATION_LIMIT = "iteration_limit"
+    MEMORY_LIMIT = "memory_limit"
     INTERRUPTED = "interrupted"
     UNPROVED = "unproved"  # the search came to its end, but the proof leaves part of the objective open
     INFEASIBLE = "infeasible"  # no policy has a finite objective; the policy is a fallback
@@ -161,6 +163,7 @@ class Outcome:
     policy: Policy
     objective: Interval
     status: Status = Status.SOLVED
+    certificate: Certificate | None = None  # proves the lower end of the objective
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,7 @@ class Solution:
     seconds: float
     trace: Trace = ()
     counters: Mapping[str, int] = field(default_factory=dict)
+    certificate: Certificate | None = None  # proves the lower end of `max_regret`, or of a worst-case cost as objective
 
     @property
     def mean_regret(self) -> float:

@@ -142,10 +142,12 @@ def load(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def proper(row_ptr, target, prob, start):
-    """In each sample: the nodes that are visited, and whether all of them can reach a goal."""
+def proper(row_ptr, target, transition, model_prob, first, samples, start):
+    """In each sample from `first` on: the nodes that are visited, and whether all of them can reach a goal.
+
+    It is decided by the model's own probabilities, as their products may be too small to be told from zero.
+    """
     count = row_ptr.size - 1
-    samples = prob.shape[1]
     visited = np.zeros((count + 1, samples), np.bool_)
     result = np.ones(samples, np.bool_)
     queue = np.empty(count + 1, np.int64)
@@ -164,7 +166,7 @@ def proper(row_ptr, target, prob, start):
             if i == count:
                 continue
             for j in range(row_ptr[i], row_ptr[i + 1]):
-                if prob[j, k] > 0.0 and not visited[target[j], k]:
+                if model_prob[transition[j], first + k] > 0.0 and not visited[target[j], k]:
                     visited[target[j], k] = True
                     queue[filled] = target[j]
                     filled += 1
@@ -178,7 +180,7 @@ def proper(row_ptr, target, prob, start):
                 if hopeful[i] or not visited[i, k]:
                     continue
                 for j in range(row_ptr[i], row_ptr[i + 1]):
-                    if prob[j, k] > 0.0 and hopeful[target[j]]:
+                    if model_prob[transition[j], first + k] > 0.0 and hopeful[target[j]]:
                         hopeful[i] = True
                         going = True
                         break
@@ -237,21 +239,122 @@ def prove(row_ptr, target, prob, cost, value, weight, epsilon):
     count, samples = cost.shape
     backup = np.empty(samples)
     carried = np.empty(samples)
+    need = np.empty(samples)
     epsilon[:] = 0.0
     for i in range(count):
+        _doubt(i, row_ptr, target, prob, cost, value, weight, backup, carried, need)
         for k in range(samples):
-            backup[k] = cost[i, k]
-            carried[k] = 0.0
-        for j in range(row_ptr[i], row_ptr[i + 1]):
-            for k in range(samples):
-                backup[k] += prob[j, k] * value[target[j], k]
-                carried[k] += prob[j, k] * weight[target[j], k]
-        unit = ROUNDING * (2 * (row_ptr[i + 1] - row_ptr[i]) + 8)
-        for k in range(samples):
-            if not (0.0 <= value[i, k] < np.inf and 0.0 <= weight[i, k] < np.inf):
-                epsilon[k] = np.inf
+            epsilon[k] = max(epsilon[k], need[k])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def prove_nodes(
+    row_ptr, target, prob, cost, value, weight, before_ptr, before, owner, transition, model_prob, first, error
+):
+    """For each node and sample a bound on the error of `value`; infinite if none is proved.
+
+    What a node can reach is a chain of its own, so that only the r/d of `prove` there counts. Nodes are taken by it,
+    the largest first, and each gives its own to all that lead to it and have none yet.
+    """
+    count, samples = cost.shape
+    backup = np.empty(samples)
+    carried = np.empty(samples)
+    need = np.empty((count, samples))
+    for i in range(count):
+        _doubt(i, row_ptr, target, prob, cost, value, weight, backup, carried, need[i])
+    seen = np.empty(count + 1, np.bool_)
+    queue = np.empty(count + 1, np.int32)
+    for k in range(samples):
+        seen[:] = False
+        for i in np.argsort(-need[:, k]):
+            if seen[i]:
                 continue
+            seen[i] = True
+            queue[0] = i
+            reached = _reach_back(queue, 1, seen, before_ptr, before, owner, transition, model_prob, first + k)
+            for q in range(reached):
+                error[queue[q], k] = need[i, k] * weight[queue[q], k] if need[i, k] < np.inf else np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _doubt(i, row_ptr, target, prob, cost, value, weight, backup, carried, need):
+    """r/d of a node in each sample (see `prove`); infinite where d is not positive or something is no number."""
+    samples = cost.shape[1]
+    for k in range(samples):
+        backup[k] = cost[i, k]
+        carried[k] = 0.0
+    for j in range(np.uint64(row_ptr[i]), np.uint64(row_ptr[i + 1])):
+        to = np.uint32(target[j])
+        for k in range(samples):
+            backup[k] += prob[j, k] * value[to, k]
+            carried[k] += prob[j, k] * weight[to, k]
+    unit = ROUNDING * (2 * (row_ptr[i + 1] - row_ptr[i]) + 8)
+    for k in range(samples):
+        need[k] = np.inf
+        if 0.0 <= value[i, k] < np.inf and 0.0 <= weight[i, k] < np.inf:
             off = abs(backup[k] - value[i, k]) + unit * (backup[k] + value[i, k]) + TINY
             drop = weight[i, k] - carried[k] - unit * (weight[i, k] + carried[k])
-            if off > 0.0:
-                epsilon[k] = max(epsilon[k], off / drop) if drop > 0.0 else np.inf
+            if drop > 0.0 and off < np.inf:
+                need[k] = off / drop
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def entering(row_ptr, target):
+    """The outcomes that lead to each place, `before[before_ptr[i]:before_ptr[i+1]]`, and the node that each is of."""
+    count = row_ptr.size - 1
+    before_ptr = np.zeros(count + 2, np.int64)
+    for j in range(target.size):
+        before_ptr[target[j] + 1] += 1
+    for i in range(count + 1):
+        before_ptr[i + 1] += before_ptr[i]
+    fill = before_ptr[:-1].copy()
+    before = np.empty(target.size, np.int64)
+    owner = np.empty(target.size, np.int32)
+    for i in range(count):
+        for j in range(row_ptr[i], row_ptr[i + 1]):
+            owner[j] = i
+            before[fill[target[j]]] = j
+            fill[target[j]] += 1
+    return before_ptr, before, owner
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def surely_ends(before_ptr, before, owner, transition, model_prob, first, ends):
+    """In each sample: whether all that a node can reach can reach a goal.
+
+    It is decided by the model's own probabilities, as their products may be too small to be told from zero.
+    """
+    count, samples = ends.shape
+    hopeful = np.empty(count + 1, np.bool_)
+    lost = np.empty(count + 1, np.bool_)
+    queue = np.empty(count + 1, np.int32)
+    for k in range(samples):
+        hopeful[:] = False
+        hopeful[count] = True
+        queue[0] = count
+        _reach_back(queue, 1, hopeful, before_ptr, before, owner, transition, model_prob, first + k)
+        filled = 0
+        for i in range(count + 1):
+            lost[i] = not hopeful[i]
+            if lost[i]:
+                queue[filled] = i
+                filled += 1
+        _reach_back(queue, filled, lost, before_ptr, before, owner, transition, model_prob, first + k)
+        for i in range(count):
+            ends[i, k] = not lost[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _reach_back(queue, filled, seen, before_ptr, before, owner, transition, model_prob, sample):
+    """Add to the queue all nodes that can reach one of its first `filled` in a sample and were not seen; how many."""
+    head = 0
+    while head < filled:
+        i = queue[head]
+        head += 1
+        for a in range(before_ptr[i], before_ptr[i + 1]):
+            j = before[a]
+            if not seen[owner[j]] and model_prob[transition[j], sample] > 0.0:
+                seen[owner[j]] = True
+                queue[filled] = owner[j]
+                filled += 1
+    return filled

@@ -1,45 +1,34 @@
-"""`solve`: run any solver, and let the judge look at what it returns."""
+"""What solvers share: runs within runs, choices where a policy says nothing, and what to return if nothing can be had."""
+
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from rue._flat import Array
-from rue.errors import BadInput
-from rue.evaluate import evaluate
 from rue.model import UMDP, Graph
 from rue.policy import Policy
-from rue.solution import Hook, Interval, Limits, Outcome, Run, Solution, Solver, Status
+from rue.solution import Interval, Outcome, Run, Status
 from rue.structure import jointly_proper
 
 
-def solve(model: UMDP, solver: Solver, *, limits: Limits | None = None, progress: Hook | None = None) -> Solution:
-    """Run a solver on a model and let the judge evaluate its policy.
+@dataclass(eq=False)
+class Inner(Run):
+    """The run of a solver within a solver: counts, trace and limits of its own, and the limits of the outer one."""
 
-    A limit, or Ctrl-C, ends the search with the best policy so far and says so in `status`. `progress` is called
-    with a `Progress` every now and then. `seconds` is the solver's time without the judge's.
-    """
-    if not isinstance(model, UMDP):
-        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
-    if not isinstance(solver, Solver):
-        raise BadInput(f"the solver is {solver!r}; expected a solver object such as rue.Regret()")
-    if limits is not None and not isinstance(limits, Limits):
-        raise BadInput(f"limits is {limits!r}; expected rue.Limits(seconds=..., iterations=...)")
-    run = Run(limits or Limits(), progress)
-    with run.catching_interrupts():
-        outcome = solver.run(model, run)
-        seconds = run.seconds
-        run.report("judging", outcome.objective)
-        verdict = evaluate(model, outcome.policy)
-    return Solution(
-        policy=outcome.policy,
-        solver=solver,
-        status=outcome.status,
-        objective=outcome.objective,
-        max_regret=Interval(0.0, verdict.max_regret),
-        regret=tuple(verdict.regret.tolist()),
-        seconds=seconds,
-        trace=tuple(run.trace),
-        counters=dict(run.counters),
-    )
+    outer: Run = field(default_factory=Run)
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the nearer of the two time limits."""
+        return min(super().seconds_left, self.outer.seconds_left)
+
+    def stop(self) -> Status | None:
+        """Why to stop now, or None to go on."""
+        return self.outer.stop() or super().stop()
+
+    def report(self, stage: str, objective: Interval | None = None) -> None:
+        """Pass on the stage, but not the objective, which is another one."""
+        self.outer.report(stage)
 
 
 def complete_choices(graph: Graph, choice: Array) -> Array:  # [S]

@@ -52,7 +52,7 @@ from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Solver, Status
 from rue.solvers.adversary import policy_at_hand, typical_cost
 from rue.solvers.average import Average
-from rue.solvers.base import complete_choices, infeasible
+from rue.solvers.base import Inner, complete_choices, infeasible
 from rue.solvers.recursion import Regret, WorstCase, optimal_somewhere, regret_gap
 from rue.structure import sweep_order
 
@@ -130,26 +130,13 @@ def _deadline(run: Run, share: float) -> float:
     return run.seconds + share * run.seconds_left
 
 
-@dataclass(eq=False)
-class _Inside(Run):
-    """The run of another method inside this one: it stops when this one does, and reports no bounds of its own."""
-
-    outer: Run = field(default_factory=Run)
-
-    def stop(self) -> Status | None:
-        return self.outer.stop()
-
-    def report(self, stage: str, objective: Interval | None = None) -> None:
-        self.outer.report(stage)
-
-
 def _starts(model: UMDP, values: OptimalValues, run: Run) -> Iterator[Array]:  # [S] each
     """The policies of the other methods, as a choice for each state."""
     graph = model.graph
     for solver in (Regret(prune=False), Regret(), WorstCase(), Average()):
         if run.stop():
             return
-        policy = solver.run(model, _Inside(outer=run)).policy
+        policy = solver.run(model, Inner(outer=run)).policy
         if policy.is_stationary and policy.is_deterministic:
             choice = np.full(graph.states, -1)
             choice[graph.choice_state[policy.choice]] = policy.choice

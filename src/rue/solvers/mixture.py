@@ -41,7 +41,8 @@ from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Solver, Status
 from rue.solvers.adversary import policy_at_hand
 from rue.solvers.average import Average
-from rue.solvers.base import complete_choices, infeasible
+from rue.solvers.base import Inner, complete_choices, infeasible
+from rue.solvers.compose import mix_policies
 from rue.solvers.recursion import Regret, WorstCase, regret_gap
 from rue.structure import sweep_order
 
@@ -106,21 +107,6 @@ class Mixture(Solver):
 
 
 @dataclass(eq=False)
-class _Inner(Run):
-    """The run of a solver within a solver: its own counts and trace, the clock and the limits of the outer one."""
-
-    outer: Run = field(default_factory=Run)
-
-    def stop(self) -> Status | None:
-        """Why to stop now, or None to go on."""
-        return self.outer.stop()
-
-    def report(self, stage: str, objective: Interval | None = None) -> None:
-        """Pass on the stage, but not the objective, which is another one."""
-        self.outer.report(stage)
-
-
-@dataclass(eq=False)
 class _Pool:
     """Policies with finite regret in all samples, and their regrets."""
 
@@ -162,7 +148,7 @@ def _fill(pool: _Pool, values: OptimalValues, run: Run) -> Status | None:
         if status:
             return status
         if isinstance(candidate, Solver):
-            choice = _choices_of(candidate.run(model, _Inner(outer=run)).policy)
+            choice = _choices_of(candidate.run(model, Inner(outer=run)).policy)
         else:
             choice = complete_choices(model.graph, values.choice[:, candidate])
         run.iterations += 1
@@ -428,62 +414,3 @@ class _Look:
     choice: Array  # [S]
     value: Array  # [S, K]
     total: float  # Σ_k b_k V_k
-
-
-def mix_policies(policies: list[Policy], weight: Array) -> Policy:
-    """One controller that draws one of the policies at the start, with these probabilities, and follows it."""
-    used = [(policy, float(w)) for policy, w in zip(policies, weight, strict=True) if w > 0]
-    if len(used) == 1:
-        return used[0][0]
-    nodes = np.cumsum([0] + [policy.nodes for policy, _ in used])
-    entries = np.cumsum([0] + [policy.choice.size for policy, _ in used])
-    nexts = np.cumsum([0] + [policy.next_node.size for policy, _ in used])
-
-    def joined(name: str, offset: Array) -> Array:
-        return np.concatenate([getattr(policy, name) + o for (policy, _), o in zip(used, offset, strict=False)])
-
-    def pointers(name: str, offset: Array) -> Array:
-        parts = [getattr(policy, name)[:-1] + o for (policy, _), o in zip(used, offset, strict=False)]
-        return np.append(np.concatenate(parts), offset[-1])
-
-    zero = np.zeros(len(used), np.int64)
-    start_weight = np.concatenate([policy.start_weight * w for policy, w in used])
-    return _trimmed(
-        Policy(
-            graph=used[0][0].graph,
-            node_state=joined("node_state", zero),
-            entry_ptr=pointers("entry_ptr", entries),
-            choice=joined("choice", zero),
-            weight=np.concatenate([policy.weight for policy, _ in used]),
-            next_ptr=pointers("next_ptr", nexts),
-            next_node=joined("next_node", nodes),
-            start_node=joined("start_node", nodes),
-            start_weight=start_weight / start_weight.sum(),
-        )
-    )
-
-
-def _trimmed(policy: Policy) -> Policy:
-    """The policy without the nodes that it cannot come to."""
-    seen = np.zeros(policy.nodes, bool)
-    front = np.unique(policy.start_node)
-    while front.size:
-        seen[front] = True
-        entry = ranges(policy.entry_ptr[front], np.diff(policy.entry_ptr)[front])
-        ahead = policy.next_node[ranges(policy.next_ptr[entry], np.diff(policy.next_ptr)[entry])]
-        front = np.unique(ahead[~seen[ahead]])
-    place = np.cumsum(seen) - 1
-    count = np.diff(policy.entry_ptr)[seen]
-    entry = ranges(policy.entry_ptr[:-1][seen], count)
-    length = np.diff(policy.next_ptr)[entry]
-    return Policy(
-        graph=policy.graph,
-        node_state=policy.node_state[seen],
-        entry_ptr=np.concatenate(([0], np.cumsum(count))),
-        choice=policy.choice[entry],
-        weight=policy.weight[entry],
-        next_ptr=np.concatenate(([0], np.cumsum(length))),
-        next_node=place[policy.next_node[ranges(policy.next_ptr[entry], length)]],
-        start_node=place[policy.start_node],
-        start_weight=policy.start_weight,
-    )

@@ -1,0 +1,539 @@
+"""Proofs that no policy does better than a bound, and the check of such a proof, which trusts nobody.
+
+*Gaps.* A potential h_k(s), zero at goals, turns the costs of sample k into gaps
+
+    g_k(c) = C̄_k(c) + Σ T_k(c,s') (h_k(s') − h_k(s))                                    c a choice of s
+
+If no gap is negative, h is a lower bound on V*_k, and a policy π that reaches a goal with probability one in sample k
+has V_k(π) = h_k(s_0) + E_k[Σ_t g_k(s_t,a_t)]. A choice that may lead into a dead end of the sample has an infinite gap.
+
+*Weights.* For weights w ∈ R^K_+ on the samples let W(s,w) be the infimum of Σ_k w_k E_k[Σ g_k] from s over all policies
+that reach a goal with probability one in each sample with w_k > 0. W is zero at goals, never negative, homogeneous and
+monotone in w, and with T_t the probabilities of a transition in all samples, and ∘ entry by entry,
+
+    W(s,w) = min over choices c of s of  w·g(c) + Σ_t W(s'_t, w∘T_t)
+
+*A certificate* is a set of points (s_i, w_i, r_i), each of which claims that W(s_i,w_i) ≥ r_i. For each transition t of
+each choice of s_i it names the point j at s'_t from which the rest follows, or none:
+
+    W(s'_t, w_i∘T_t) ≥ r_j · min over {k: w_jk > 0} of (w_i∘T_t)_k / w_jk                            with a point j
+    W(s'_t, w_i∘T_t) ≥ min over choices c of s'_t of  (w_i∘T_t)·g(c)                                 without
+
+The proof holds if each r_i is at most the right-hand side of the equation above with these bounds in it. Points may
+support each other in circles: applied n times, the inequalities bound W by r_i less what is claimed for the weight that
+has not reached a goal after n steps, and that vanishes as n grows.
+
+*What is proved.* Point 0 is at the initial state, and its weights are a belief b. Then for each policy π of any class
+
+    max over k of V_k(π)          ≥ r_0 + Σ_k b_k h_k(s_0)                                           objective "cost"
+    max over k of V_k(π) − V*_k   ≥ r_0 + Σ_k b_k (h_k(s_0) − V*_k(s_0))                             objective "regret"
+
+since the left-hand side is infinite if π may miss the goal in some sample. V*_k is replaced by the cost of a policy
+that is looked for here.
+
+*Rounding* is on the safe side everywhere, for all rows that sum to one and agree with those of the model to the last
+digits. A maker of certificates gets a potential that passes from `safe_potential` and the gaps that the check will use
+from `gap_below`, and keeps each r_i below the fraction 1 − `margin` of what it follows from. The last digits of what
+`verify` returns may differ from machine to machine, so that `bound` should be a little less.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rue._check import one_of, real_number
+from rue._flat import Array
+from rue._linear import ranges, solve_chain
+from rue.errors import BadInput, RueError, SolverFailed
+from rue.model import UMDP, Graph
+
+# Twice the rounding error of one operation, so that products of such errors are covered as well.
+ROUNDING = 2.0**-52
+# Numbers below this lose their precision; it is added to bounds on rounding errors.
+TINY = 1e-290
+# Weights, probabilities, gaps and values of points below this count as zero, so that their products are normal numbers.
+SMALL = 1e-60
+# The largest weight of a point lies between the inverse of this and this.
+LARGE_WEIGHT = 1e30
+# No claim is larger, and it stands for infinite gaps.
+LARGE_VALUE = 1e150
+# How far, relative to its sum, a belief may be from one.
+BELIEF_TOLERANCE = 1e-9
+# Gaps, relative to the largest cost, up to which a choice is taken for a policy of least cost, in turn.
+NEAR = (1e-10, 1e-8, 1e-6, 1e-4, 2.0)
+# A choice improves a policy if it does by this fraction.
+FALL = 1e-12
+# Rounds of policy iteration, and of lowering a potential.
+ROUNDS = 100
+# Fractions by which a potential is lowered, in turn, to make room for rounding.
+ROOM = (0.0, 1e-12, 1e-9, 1e-6)
+# Numbers that are handled together in the check of the points: they stay in the cache.
+CHUNK = 1 << 16
+
+
+class NotProved(RueError):
+    """A certificate that does not prove what it claims; the message says where."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A proof that no policy has a smaller max regret, or worst-case cost, than `bound`. P points."""
+
+    objective: str  # "regret" or "cost"
+    fingerprint: str  # of the model: `model_fingerprint`
+    bound: float
+    potential: Array  # [S, K]; infinite at dead ends of a sample
+    state: Array  # [P]; point 0 is at the initial state
+    weight: Array  # [P, K]; those of point 0 are the belief
+    value: Array  # [P]
+    follow: Array  # for each point a point, or -1, for all transitions of its state, in order
+
+    def __post_init__(self) -> None:
+        one_of("objective", self.objective, ("regret", "cost"))
+        object.__setattr__(self, "bound", real_number("bound", self.bound, "a number, 0 or more", 0))
+        for name, dtype in _FIELDS.items():
+            try:
+                array: Array = np.asarray(getattr(self, name)).astype(dtype, order="C", casting="same_kind", copy=False)
+            except (TypeError, ValueError):
+                raise BadInput(f"{name} of the certificate is no array of {np.dtype(dtype)}") from None
+            if array.flags.writeable:
+                array = array.copy()
+                array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @property
+    def belief(self) -> Array:  # [K]
+        """The belief under which no policy does better."""
+        return np.asarray(self.weight[0])
+
+    @property
+    def points(self) -> int:
+        """P, the number of points."""
+        return int(self.state.size)
+
+    def follow_ptr(self, graph: Graph) -> Array:  # [P+1]
+        """Where the followers of each point begin."""
+        return np.concatenate(([0], np.cumsum(np.diff(graph.trans_ptr[graph.choice_ptr])[self.state])))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made anew, so that they are frozen like any other."""
+        return Certificate, (self.objective, self.fingerprint, self.bound, *(getattr(self, name) for name in _FIELDS))
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.objective} of every policy at least {self.bound:.6g}, {self.points} points)"
+
+
+_FIELDS: dict[str, type] = {
+    "potential": np.float64,
+    "state": np.int32,
+    "weight": np.float64,
+    "value": np.float64,
+    "follow": np.int32,
+}
+
+
+def model_fingerprint(model: UMDP) -> str:
+    """A hash of the whole model, numbers included."""
+
+    def compute() -> str:
+        digest = hashlib.sha256(model.graph.fingerprint.encode())
+        for array in (model.prob, model.cost):
+            digest.update(str(array.shape).encode())
+            digest.update(array.tobytes())
+        return digest.hexdigest()[:32]
+
+    return model.remember("fingerprint", compute)
+
+
+def verify(model: UMDP, certificate: Certificate) -> float:
+    """The lower bound that a certificate proves: at least its `bound`, or `NotProved` says what fails.
+
+    Everything is worked out again from the model, with nothing from the solvers.
+    """
+    _check_form(model, certificate)
+    gap = np.empty_like(model.cost)
+    least = np.zeros(model.samples)
+    for k in range(model.samples):
+        sample = _Sample.of(model, k)
+        gap[:, k] = sample.gap_below(certificate.potential[:, k])
+        if certificate.objective == "regret" and certificate.belief[k] > 0:
+            least[k] = sample.least_cost(certificate.potential[:, k])
+    _check_points(model, certificate, gap)
+    proved = _at_root(model, certificate, least)
+    if not proved >= certificate.bound:
+        raise NotProved(f"the certificate claims a bound of {certificate.bound!r}; its points prove {proved!r}")
+    return proved
+
+
+def gap_below(model: UMDP, potential: Array) -> Array:  # [C, K]
+    """The gaps of a potential, rounded down; `NotProved` if one may be negative."""
+    columns = [_Sample.of(model, k).gap_below(potential[:, k]) for k in range(model.samples)]
+    return np.column_stack(columns)
+
+
+def safe_potential(model: UMDP, lower: Array) -> Array:  # [S, K]
+    """Lower bounds on the optimal values, lowered a little where rounding might make a gap negative."""
+    columns = [_Sample.of(model, k).lowered(lower[:, k]) for k in range(model.samples)]
+    return np.column_stack(columns)
+
+
+def margin(model: UMDP) -> float:
+    """The fraction of what a point follows from that is kept back for rounding errors."""
+    longest = int(np.diff(model.graph.trans_ptr).max(initial=0))
+    return ROUNDING * (model.samples + longest + 16)
+
+
+def _check_form(model: UMDP, certificate: Certificate) -> None:
+    """Refuse what is no certificate for this model, whatever it claims."""
+    if not isinstance(model, UMDP):
+        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
+    if not isinstance(certificate, Certificate):
+        raise BadInput(f"the certificate is a {type(certificate).__name__}; expected a rue.Certificate")
+    if certificate.fingerprint != model_fingerprint(model):
+        raise BadInput(
+            f"the certificate is for another model (fingerprint {certificate.fingerprint}); "
+            f"expected {model_fingerprint(model)}"
+        )
+    graph, points, samples = model.graph, certificate.points, model.samples
+    _expect(certificate.potential.shape == (graph.states, samples), "potential has another shape than the model")
+    _expect(certificate.state.ndim == 1 and points > 0, "state is empty or has several axes")
+    _expect(certificate.weight.shape == (points, samples), "weight has no row for each point")
+    _expect(certificate.value.shape == (points,), "value has no entry for each point")
+    _expect(_within(certificate.state, 0, graph.states - 1), "state is out of range")
+    _expect(certificate.follow.shape == (certificate.follow_ptr(graph)[-1],), "follow has no entry for each transition")
+    _expect(_within(certificate.follow, -1, points - 1), "follow is out of range")
+    _expect(_within(certificate.weight, 0.0, LARGE_WEIGHT), "weight is negative or no number")
+    _expect(_within(certificate.weight.max(axis=1), 1 / LARGE_WEIGHT, LARGE_WEIGHT), "weight is nearly zero at a point")
+    _expect(_within(certificate.value, 0.0, LARGE_VALUE), "value is negative or no number")
+    _expect(certificate.state[0] == graph.initial, "state of point 0 is not the initial state")
+    _expect(abs(certificate.belief.sum() - 1) <= BELIEF_TOLERANCE, "weight of point 0 does not sum to 1")
+
+
+def _expect(fits: bool, problem: str) -> None:
+    if not fits:
+        raise BadInput(f"the certificate cannot be used: its {problem}")
+
+
+def _within(array: Array, low: float, high: float) -> bool:
+    return not array.size or bool(array.min() >= low and array.max() <= high)
+
+
+def _at_root(model: UMDP, certificate: Certificate, least: Array) -> float:
+    """What point 0 proves, rounded down; a regret or cost is never negative."""
+    used = np.flatnonzero(certificate.belief > 0)
+    belief = certificate.belief[used]
+    if not np.isfinite(least[used]).all():
+        worst = int(used[~np.isfinite(least[used])][0])
+        raise NotProved(f"no policy's cost could be proved in sample {model.sample_name(worst)}, as its regret needs")
+    terms = np.append(belief * (certificate.potential[model.graph.initial, used] - least[used]), certificate.value[0])
+    error = ROUNDING * 4 * math.fsum(np.abs(terms)) + SMALL
+    # A belief that sums to a little more than one proves that much less.
+    total = math.fsum(belief) * (1 + 4 * ROUNDING)
+    return max((math.fsum(terms) - error) / total * (1 - 4 * ROUNDING), 0.0)
+
+
+def _check_points(model: UMDP, certificate: Certificate, gap: Array) -> None:
+    """Refuse points that claim more than follows from the others."""
+    points = _Points.of(model, certificate, gap)
+    proved = np.empty(certificate.points)
+    for part in points.parts():
+        proved[part] = points.backup(part)
+    short = np.flatnonzero(points.value > proved)
+    if short.size:
+        i = int(short[0])
+        raise NotProved(
+            f"point {i} at state {model.graph.state_name(certificate.state[i])} claims {float(certificate.value[i])}; "
+            f"only {float(proved[i])} follows; {short.size} points claim too much in all"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """The points of a certificate without numbers so small that they lose precision.
+
+    The smaller weights make weaker claims, and these are what is checked.
+    """
+
+    graph: Graph
+    prob: Array  # [T, K]
+    even: Array  # [C] choices with the same probabilities in all samples
+    gap: Array  # [C, K]
+    state: Array  # [P]
+    weight: Array  # [P, K]
+    value: Array  # [P]
+    follow: Array
+    follow_ptr: Array  # [P+1]
+    margin: float
+
+    @classmethod
+    def of(cls, model: UMDP, certificate: Certificate, gap: Array) -> "_Points":
+        prob = _without_small(model.prob)
+        differs = (model.prob != prob[:, :1]).any(axis=1)
+        return cls(
+            model.graph,
+            prob,
+            ~np.logical_or.reduceat(differs, model.graph.trans_ptr[:-1]),
+            np.minimum(_without_small(gap), LARGE_VALUE),
+            certificate.state,
+            _without_small(certificate.weight),
+            _without_small(certificate.value),
+            certificate.follow,
+            certificate.follow_ptr(model.graph),
+            margin(model),
+        )
+
+    def parts(self) -> Iterator[Array]:
+        """All points, in parts that share a state."""
+        order = np.argsort(self.state, kind="stable")
+        size = max(CHUNK // self.weight.shape[1], 1)
+        ends = np.flatnonzero(np.diff(self.state[order])) + 1
+        for first, last in zip([0, *ends], [*ends, order.size], strict=True):
+            for start in range(first, last, size):
+                yield order[start : min(start + size, last)]
+
+    def backup(self, part: Array) -> Array:
+        """What follows for points that share a state, rounded down."""
+        graph, state = self.graph, int(self.state[part[0]])
+        if graph.goal[state]:
+            return np.zeros(part.size)
+        weight, place = self.weight[part], self.follow_ptr[part]
+        least = np.full(part.size, np.inf)
+        for c in range(graph.choice_ptr[state], graph.choice_ptr[state + 1]):
+            total = weight @ self.gap[c]
+            for i, t in enumerate(range(graph.trans_ptr[c], graph.trans_ptr[c + 1])):
+                total += self.ahead(part, weight * self.prob[t], int(graph.successor[t]), self.follow[place + i])
+            total *= 1 - self.margin
+            if self.even[c]:
+                level = self.keeps_level(part, weight, c, place)
+                total[level] = np.maximum(total, self.value[part])[level]
+            np.minimum(least, total, out=least)
+            place = place + (graph.trans_ptr[c + 1] - graph.trans_ptr[c])
+        return least
+
+    def keeps_level(self, part: Array, weight: Array, c: int, place: Array) -> Array:
+        """Whether the claims follow for a choice that has the same probabilities T in all samples.
+
+        W(s', T w) = T W(s', w), and the probabilities sum to one, so that r ≤ w·g + Σ_t T_t r_t is
+        0 ≤ w·g + Σ_t T_t (r_t − r), where nothing is lost to rounding if one can go round for free with the same claim.
+        """
+        graph, claim = self.graph, self.value[part]
+        up, down = weight @ self.gap[c], np.zeros(part.size)
+        for i, t in enumerate(range(graph.trans_ptr[c], graph.trans_ptr[c + 1])):
+            follow = self.follow[place + i]
+            same = (follow >= 0) & (self.weight[follow] == weight).all(axis=1)
+            there = self.ahead(part, weight, int(graph.successor[t]), follow)
+            rise = np.where(same, there, there * (1 - self.margin)) - claim
+            up += self.prob[t, 0] * np.maximum(rise, 0.0)
+            down += self.prob[t, 0] * np.maximum(-rise, 0.0)
+        return np.asarray(up * (1 - self.margin) >= down * (1 + self.margin))
+
+    def ahead(self, part: Array, weight: Array, state: int, follow: Array) -> Array:
+        """What the followers prove for weights that arrive at a state."""
+        gap = self.gap[self.graph.choice_ptr[state] : self.graph.choice_ptr[state + 1]]
+        named = np.flatnonzero(follow >= 0)
+        result = np.zeros(part.size)
+        if gap.size and named.size < part.size:
+            result = (weight @ gap.T).min(axis=1)
+        if named.size:
+            point = follow[named]
+            wrong = np.flatnonzero(self.state[point] != state)
+            if wrong.size:
+                name = self.graph.state_name
+                raise BadInput(
+                    f"point {part[named[wrong[0]]]} is followed by point {point[wrong[0]]} at state "
+                    f"{name(self.state[point[wrong[0]]])}; expected one at state {name(state)}"
+                )
+            there = self.weight[point]
+            share = np.full(there.shape, np.inf)
+            np.divide(weight[named], there, out=share, where=there > 0)
+            result[named] = self.value[point] * share.min(axis=1)
+        return np.asarray(result)
+
+
+def _without_small(array: Array) -> Array:
+    """The array with numbers close to zero replaced by zero."""
+    small = (array > 0) & (array < SMALL)
+    return np.where(small, 0.0, array) if small.any() else array
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """One sample of a model, and what can be done in it without ever risking a dead end."""
+
+    graph: Graph
+    prob: Array  # [T]
+    cost: Array  # [C]
+    owner: Array  # [T] the state of each transition
+    alive: Array  # [S] states from which a goal can be reached with probability one
+    allowed: Array  # [C] choices that never leave them
+    name: str
+
+    @classmethod
+    def of(cls, model: UMDP, sample: int) -> "_Sample":
+        graph = model.graph
+        prob = np.ascontiguousarray(model.prob[:, sample])
+        owner = graph.choice_state[graph.trans_choice]
+        alive = np.ones(graph.states, bool)
+        while True:
+            strays = np.logical_or.reduceat((prob > 0) & ~alive[graph.successor], graph.trans_ptr[:-1])
+            allowed = alive[graph.choice_state] & ~strays
+            use = (prob > 0) & allowed[graph.trans_choice]
+            found = _spread(graph.successor[use], owner[use], graph.goal) >= 0
+            if (found | ~alive).all():
+                return cls(graph, prob, model.cost[:, sample], owner, alive, allowed, model.sample_name(sample))
+            alive &= found
+
+    def drift(self, value: Array, paid: Array) -> tuple[Array, Array, Array]:  # [C], [C], [C]
+        """What each choice pays plus the rise of the value, the rounding error of that, and whether the value may fall.
+
+        Differences are taken first: what the value is does not matter, nor does a self-loop.
+        """
+        graph, first = self.graph, self.graph.trans_ptr[:-1]
+        rise = value[graph.successor] - value[self.owner]
+        part = self.prob * rise
+        total = paid + np.add.reduceat(part, first)
+        size = paid + np.add.reduceat(np.abs(part), first)
+        falls = np.logical_or.reduceat((self.prob > 0) & (rise < 0), first)
+        return total, ROUNDING * (np.diff(graph.trans_ptr) + 8) * size + TINY, falls
+
+    def gap_below(self, potential: Array) -> Array:  # [C]
+        """The gaps, rounded down; infinite where a dead end is risked. `NotProved` if one may be negative."""
+        graph = self.graph
+        odd = ~((potential >= 0) & (potential < np.inf)) & ~((potential == np.inf) & ~self.alive)
+        odd |= graph.goal & (potential != 0)
+        if odd.any():
+            state = int(np.flatnonzero(odd)[0])
+            expected = "0 at a goal" if graph.goal[state] else "0 or more, and infinite only at a dead end"
+            raise NotProved(
+                f"the potential of state {graph.state_name(state)} is {potential[state]} in sample {self.name}; "
+                f"expected {expected}; {int(odd.sum())} are off in all"
+            )
+        gap, error, falls = self.drift(np.where(self.alive, potential, 0.0), self.cost)
+        wrong = np.flatnonzero(self.allowed & falls & (gap < error))
+        if wrong.size:
+            c = int(wrong[0])
+            raise NotProved(
+                f"the gap of {graph.describe_choice(c)} is {gap[c]} ± {error[c]:.1e} in sample {self.name}; "
+                f"expected 0 or more; {wrong.size} are off in all"
+            )
+        return np.where(self.allowed, np.maximum(gap - error, 0.0), np.inf)
+
+    def lowered(self, value: Array) -> Array:  # [S]
+        """The value, or little less, with gaps that are not negative, rounding included; infinite at dead ends."""
+        graph = self.graph
+        length, first = np.diff(graph.trans_ptr), graph.trans_ptr[:-1]
+        other = np.where(graph.successor != self.owner, self.prob, 0.0)
+        leave = np.add.reduceat(other, first)
+        for room in ROOM:
+            potential = np.where(self.alive, value, 0.0) * (1 - room)
+            for _ in range(ROUNDS):
+                gap, error, falls = self.drift(potential, self.cost)
+                wrong = np.flatnonzero(self.allowed & falls & (gap < error))
+                if wrong.size == 0:
+                    return np.where(self.alive, potential, np.inf)
+                # No gap is negative where no successor is lower; that ends it where going round is free.
+                ahead = potential[graph.successor]
+                lowest = np.minimum.reduceat(np.where(self.prob > 0, ahead, np.inf), first)[wrong]
+                backup = (self.cost + np.add.reduceat(other * ahead, first))[wrong] / leave[wrong]
+                enough = np.maximum(lowest, backup * (1 - 8 * ROUNDING * (length[wrong] + 8)))
+                np.minimum.at(potential, graph.choice_state[wrong], enough)
+        return np.where(self.alive, 0.0, np.inf)
+
+    def least_cost(self, potential: Array) -> float:
+        """An upper bound on V* at the initial state: the proved cost of a policy, improved as long as it can be."""
+        graph, inner = self.graph, self.alive & ~self.graph.goal
+        if graph.goal[graph.initial]:
+            return 0.0
+        choice, best = self._near(np.where(self.alive, potential, 0.0)), np.inf
+        for _ in range(ROUNDS):
+            found = self._evaluate(choice, inner)
+            if found is None:  # it hardly ever ends somewhere, and that may be far from where it goes
+                found = self._evaluate(choice, self._visited(choice))
+                return best if found is None else min(best, self._cost_at_start(choice, *found))
+            best = min(best, self._cost_at_start(choice, *found))
+            gap = self.drift(found[0], self.cost)[0]
+            better = np.flatnonzero(self.allowed & (gap < -FALL * found[0][graph.choice_state]))
+            if better.size == 0:
+                break
+            # From a proper policy each improvement is proper. The best choice of a state comes last, and stays.
+            better = better[np.argsort(-gap[better], kind="stable")]
+            choice[graph.choice_state[better]] = better
+        return best
+
+    def _near(self, potential: Array) -> Array:  # [S]
+        """A policy that reaches a goal from each alive state, by choices of small gaps where they lead there.
+
+        Each state goes towards one that is nearer, so that nobody goes round for ever where that is free.
+        """
+        graph = self.graph
+        gap = self.drift(potential, self.cost)[0]
+        scale = float(potential.max() + self.cost.max(initial=0.0))
+        choice, done = np.full(graph.states, -1), graph.goal.copy()
+        for near in NEAR:
+            usable = self.allowed & (gap <= near * scale)
+            use = np.flatnonzero((self.prob > 0) & usable[graph.trans_choice] & ~done[self.owner])
+            toward = _spread(graph.successor[use], self.owner[use], done)
+            taken = use[toward[self.owner[use]] == graph.successor[use]]
+            choice[self.owner[taken]] = graph.trans_choice[taken]
+            done |= toward >= 0
+        return choice
+
+    def _evaluate(self, choice: Array, inner: Array) -> tuple[Array, Array] | None:  # [S], [S]
+        """Estimates of a policy's cost and steps from the states `inner`, which it leaves only for goals.
+
+        None if they are beyond all numbers.
+        """
+        graph, states = self.graph, np.flatnonzero(inner)
+        place = np.full(graph.states, states.size)
+        place[states] = np.arange(states.size)
+        length = np.diff(graph.trans_ptr)[choice[states]]
+        transition = ranges(graph.trans_ptr[choice[states]], length)
+        row, column = np.repeat(np.arange(states.size), length), place[graph.successor[transition]]
+        prob = np.where(row == column, 0.0, self.prob[transition])
+        leave = np.bincount(row, weights=prob, minlength=states.size)
+        paid = np.column_stack([self.cost[choice[states]], np.ones(states.size)])
+        solved = np.zeros((graph.states, 2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                solved[states] = solve_chain(row, column, prob / leave[row], paid / leave[:, None])
+            except SolverFailed:
+                return None
+        return (solved[:, 0], solved[:, 1]) if (solved < LARGE_VALUE).all() else None
+
+    def _visited(self, choice: Array) -> Array:  # [S]
+        """The states, goals aside, that a policy can come to."""
+        graph = self.graph
+        use = (self.prob > 0) & (choice[self.owner] == graph.trans_choice)
+        start = np.arange(graph.states) == graph.initial
+        return np.asarray((_spread(self.owner[use], graph.successor[use], start) >= 0) & ~graph.goal)
+
+    def _cost_at_start(self, choice: Array, value: Array, steps: Array) -> float:
+        """An upper bound on the policy's cost from estimates of its costs v and steps n; infinite if none is proved.
+
+        With r = |c + Pv − v| and d = n − Pn > 0 wherever the policy goes, it is proper and its cost is at most
+        v + max(r/d)·n.
+        """
+        used = choice[self._visited(choice)]
+        gap, error, _ = self.drift(value, self.cost)
+        rise, blur, _ = self.drift(steps, np.zeros(self.cost.size))
+        off, drop = (np.abs(gap) + error)[used], (-rise - blur)[used]
+        if not ((drop > 0) & np.isfinite(off)).all():
+            return np.inf
+        start = self.graph.initial
+        return float((value[start] + (off / drop).max() * steps[start]) * (1 + 4 * ROUNDING))
+
+
+def _spread(tail: Array, head: Array, start: Array) -> Array:  # [S]
+    """Breadth first along edges: where each state is entered from; at least 0 for what is reached, `start` included."""
+    # Slow to import, and needed only here.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    states, first = start.size, np.flatnonzero(start)
+    ends = (np.append(tail, np.full(first.size, states)), np.append(head, first))
+    edges = csr_array((np.ones(ends[0].size), ends), shape=(states + 1, states + 1))
+    return np.asarray(breadth_first_order(edges, states)[1][:states])

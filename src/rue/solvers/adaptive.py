@@ -1,0 +1,325 @@
+"""Adaptive: the least max regret over all policies, of any memory, from both sides.
+
+*Duality.* A policy that remembers its history and draws lots has a regret vector, one entry for each sample. The set of
+these vectors is convex, so (docs/bounds.md has the proof and its conditions)
+
+    min over π of  max over k of  reg_k(π)   =   max over beliefs b of  [ min over π of  Σ_k b_k reg_k(π) ]
+
+The inner problem knows the state and not the sample: its value depends on the state and on what the history says about
+the sample, a *belief*. It is solved on a graph of beliefs (`_kernels/beliefs.py`) with bounds from both sides.
+
+*From above.* Each vector at the initial state is the regret in each sample of a real controller. A matrix game over
+these vectors gives the best mixture to draw from at the start; its value is the upper bound. The policies of all cheap
+methods are there from the beginning (`portfolio.py`).
+
+*From below.* For any b, the graph's bound at the root holds for every policy. The best one is the lower bound, and what
+it rests on is written down as a certificate (`certificate.py`), which anybody can check.
+
+*The search* works at one belief for a while: it surveys the graph from the root, by the choices that are best from
+below, backs up both bounds on the way home, and opens the graph where they are furthest apart as seen from the root.
+Weights are not normalised on the way, so that the distance of the bounds at a node is what it adds at the root. When
+the bounds at the root are close compared to the whole gap, the belief moves from where the lower bound is best towards
+the dual of the game, as far as is needed for the known vectors to leave room for the next step (a level method on a
+line): the raw dual would jump from side to side. The graph does not depend on the belief, so nothing is lost by moving.
+
+*Worst-case cost.* Σ_k b_k V_k(π) = Σ_k b_k V*_k + Σ_k b_k reg_k(π): the same search with V*_k at the initial state
+added to each regret (`objective="cost"`).
+"""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rue._check import one_of, real_number
+from rue._flat import Array
+from rue.certificate import Certificate, NotProved, verify
+from rue.evaluate import evaluate
+from rue.model import UMDP
+from rue.optimal import OptimalValues, optimal_values
+from rue.policy import Policy
+from rue.solution import Interval, Limits, Outcome, Run, Solver, Status
+from rue.solvers.adversary import policy_at_hand, typical_cost
+from rue.solvers.base import Inner, infeasible
+from rue.solvers.belief_graph import BeliefGraph, OutOfMemory
+from rue.solvers.matrix_game import Game, solve_game
+from rue.solvers.portfolio import start_policies
+
+GIGABYTE = 1e9
+# The belief moves when the gap there is this part of the whole, or after so many rounds.
+NEAR, PATIENCE = 0.25, 40
+# It moves until the known vectors leave this part of the whole gap.
+LEVEL = 0.6
+# Every sample keeps a little belief, or a search would not care what becomes of it: this part of the relative gap.
+LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
+# A gap is closed at this fraction of the upper bound, and at this fraction of a typical cost.
+CLOSED, CLOSED_COST = 1e-8, 1e-11
+# The time for the policies of other methods: a part of the limit, and no more than so many seconds.
+START_PART, START_SECONDS = 0.2, 2.0
+# The part of the time so far that is kept for putting the policy and the proof together.
+LAST_PART = 0.03
+# Seconds between two games, and beliefs without progress after which the search gives up.
+GAME_SECONDS, STALE = 0.5, 30
+# A bound for the report of other methods may take so many beliefs, and is good enough at such a gap.
+REPORT_BELIEFS, REPORT_GAP = 2000, 0.01
+# Regrets beyond this are infinite.
+INFINITE = 1e80
+
+
+@dataclass(frozen=True)
+class Adaptive(Solver):
+    """The least max regret over all policies, to within a fraction `gap` of it, with a certificate.
+
+    `objective="cost"` minimises the worst-case expected cost instead. `memory`, in gigabytes, bounds the graph.
+    `solution.objective` bounds the optimum over all policies.
+    """
+
+    name = "adaptive"
+    gap: float = 0.05
+    objective: str = field(default="regret", kw_only=True)
+    memory: float = field(default=2.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        real_number("gap", self.gap, "0 or more", 0)
+        one_of("objective", self.objective, ("regret", "cost"))
+        real_number("memory", self.memory, "more than 0, in gigabytes", 1e-3)
+
+    @property
+    def measures(self) -> str:  # type: ignore[override]
+        """What the objective is."""
+        return "regret" if self.objective == "regret" else "worst-case cost"
+
+    def run(self, model: UMDP, run: Run) -> Outcome:
+        """Take in the policies of other methods, then search until the gap is closed."""
+        graph = model.graph
+        values = optimal_values(model, run=run)
+        if values.dead[graph.initial].any():
+            return infeasible(model)
+        if not values.complete:
+            return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), run.stop() or Status.UNPROVED)
+        if graph.goal[graph.initial]:
+            return Outcome(policy_at_hand(model, values), Interval(0.0, 0.0))
+        search = _Search.begin(model, values, self.objective, self.memory * GIGABYTE, run)
+        seconds = min(START_SECONDS, START_PART * run.limits.seconds)
+        status = search.take_in(start_policies(model, values, run, seconds)) or search.close(self.gap)
+        return search.outcome(status)
+
+
+def lower_bound(model: UMDP, *, limits: Limits | None = None) -> float:
+    """A proved lower bound on the max regret of every policy, of any class.
+
+    Without limits it stops when little is left to gain. The best bound that is known is remembered with the model.
+    """
+    run = Run(limits or Limits())
+    with run.catching_interrupts():
+        certificate = prove_bound(model, run, beliefs=math.inf if limits else REPORT_BELIEFS)
+    return certificate.bound if certificate is not None else 0.0
+
+
+def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS) -> Certificate | None:
+    """The best certificate that is known of the model's least max regret, after a search of so many beliefs at most."""
+    known = model.remember("regret bound", _Known)
+    if beliefs > known.beliefs and not run.stop():
+        values = optimal_values(model, run=run)
+        initial = model.graph.initial
+        if values.complete and not values.dead[initial].any() and not model.graph.goal[initial]:
+            search = _Search.begin(model, values, "regret", GIGABYTE, Inner(outer=run))
+            search.most = beliefs
+            if search.take_in(start_policies(model, values, run, 0.0)) is None:
+                search.close(REPORT_GAP)
+            search.certificate()
+            if run.stop() is None:
+                known.beliefs = beliefs
+    return known.certificate
+
+
+@dataclass(eq=False)
+class _Known:
+    """The best certificate of a model so far, and the most beliefs that were looked through for one."""
+
+    certificate: Certificate | None = None
+    beliefs: float = 0.0
+
+    def add(self, certificate: Certificate) -> None:
+        if self.certificate is None or certificate.bound > self.certificate.bound:
+            self.certificate = certificate
+
+
+@dataclass(eq=False)
+class _Search:
+    """A search under way: the graph, both bounds, and what they rest on."""
+
+    model: UMDP
+    objective: str
+    run: Run
+    graph: BeliefGraph
+    offset: Array  # [K] what is added to the graph's regrets
+    scale: float
+    lower: float = 0.0
+    anchor: Array | None = None  # [K] the belief of the lower bound
+    written: bool = True  # whether the proof of the lower bound has been written down
+    proof: Certificate | None = None  # the best that has been
+    proof_value: float = -np.inf
+    game: Game | None = None
+    vectors: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [K, J] of those vectors
+    played: float = -np.inf
+    most: float = math.inf  # beliefs
+
+    @classmethod
+    def begin(cls, model: UMDP, values: OptimalValues, objective: str, memory: float, run: Run) -> "_Search":
+        graph = BeliefGraph.build(model, values, memory)
+        initial = model.graph.initial
+        offset = graph.potential[initial] - (values.value[initial] if objective == "regret" else 0.0)
+        return cls(model, objective, run, graph, offset, typical_cost(model))
+
+    @property
+    def upper(self) -> float:
+        """The value of the game."""
+        return self.game.value if self.game is not None else np.inf
+
+    def take_in(self, policies: Iterator[tuple[str, Policy]]) -> Status | None:
+        """Add policies as they come; says why it stopped early."""
+        for name, policy in policies:
+            try:
+                self.graph.add_policy(policy)
+            except OutOfMemory:
+                return Status.MEMORY_LIMIT if self.graph.policies else None
+            self.run.count("start policies")
+            self.run.report(f"adaptive: {name}")
+        return self.run.stop()
+
+    def close(self, gap: float) -> Status:
+        """Search until the bounds are within a fraction of each other, or something stops it."""
+        try:
+            return self._close(gap)
+        except OutOfMemory:
+            return Status.MEMORY_LIMIT
+
+    def _close(self, gap: float) -> Status:
+        self.play()
+        self.graph.move(self._mixed(self._dual()))
+        rounds, stale, mark = 0, 0, (0.0, np.inf)
+        while True:
+            self.graph.survey()
+            self._look()
+            self.run.iterations += 1
+            rounds += 1
+            here = self.graph.up - self.graph.low
+            arrived = here <= NEAR * (self.upper - self.lower) or rounds >= PATIENCE
+            if arrived or time.perf_counter() - self.played > GAME_SECONDS:
+                self.play()
+            self.run.report(f"adaptive: {self.graph.nodes} beliefs", Interval(min(self.lower, self.upper), self.upper))
+            if self._is_closed(gap):
+                return Status.SOLVED
+            status = self._stop()
+            if status:
+                return status
+            if arrived:
+                stale = 0 if self._progress(mark) else stale + 1
+                if stale > STALE:
+                    return Status.UNPROVED
+                mark = (self.lower, self.upper)
+                self.write_proof()
+                self.graph.move(self._next_belief())
+                rounds = 0
+            else:
+                self.graph.grow()
+
+    def _look(self) -> None:
+        """Take the bound at the present belief if it is the best."""
+        low = float(self.offset @ self.graph.belief) + self.graph.low
+        if low > self.lower or self.anchor is None:
+            self.lower, self.anchor, self.written = max(low, 0.0), self.graph.belief, False
+
+    def play(self) -> None:
+        """Solve the game over all vectors at the initial state."""
+        self.vectors, regret = self.graph.root_vectors()
+        self.matrix = np.maximum((regret + self.offset).T, 0.0)
+        self.game = solve_game(self.matrix, ties=False) if self.vectors.size else None
+        self.played = time.perf_counter()
+
+    def _stop(self) -> Status | None:
+        if self.graph.nodes > self.most:
+            return Status.ITERATION_LIMIT
+        if self.run.seconds_left < LAST_PART * self.run.seconds:
+            return Status.TIME_LIMIT
+        return self.run.stop()
+
+    def _is_closed(self, gap: float) -> bool:
+        left = self.upper - self.lower
+        return left <= max(gap, CLOSED) * self.upper or left <= CLOSED_COST * self.scale
+
+    def _progress(self, mark: tuple[float, float]) -> bool:
+        least = 1e-6 * (self.upper - self.lower) if np.isfinite(self.upper) else 0.0
+        return self.lower > mark[0] + least or self.upper < mark[1] - least
+
+    def _dual(self) -> Array:  # [K]
+        return self.game.belief if self.game is not None else np.full(self.model.samples, 1.0 / self.model.samples)
+
+    def _next_belief(self) -> Array:  # [K]
+        """From the belief of the lower bound towards the dual, until the known vectors leave enough room."""
+        assert self.anchor is not None
+        dual, anchor = self._dual(), self.anchor
+        if self.game is None:
+            return self._mixed(dual)
+        wanted = self.lower + LEVEL * (self.upper - self.lower)
+        near, far = 0.0, 1.0
+        for _ in range(30):
+            middle = 0.5 * (near + far)
+            if (((1 - middle) * anchor + middle * dual) @ self.matrix).min() >= wanted:
+                far = middle
+            else:
+                near = middle
+        return self._mixed((1 - far) * anchor + far * dual)
+
+    def _mixed(self, belief: Array) -> Array:  # [K]
+        relative = (self.upper - self.lower) / self.upper if 0 < self.upper < np.inf else 1.0
+        least = min(max(LEAST_BELIEF * relative, LEAST_LEAST_BELIEF), MOST_LEAST_BELIEF)
+        mixed = (1 - least) * belief + least / belief.size
+        return np.asarray(mixed / mixed.sum())
+
+    def write_proof(self) -> None:
+        """Write down what the best lower bound rests on, while the graph is still at its belief."""
+        if self.written or self.anchor is not self.graph.belief:
+            return
+        proof, low = self.graph.certificate(self.objective)
+        self.written = True
+        low += float(self.offset @ self.graph.belief)
+        if self.proof is None or low > self.proof_value:
+            self.proof, self.proof_value = proof, low
+
+    def certificate(self) -> Certificate | None:
+        """The best proof, once it is verified; it claims what `verify` found, but for the last digits."""
+        self.write_proof()
+        if self.proof is None:
+            return None
+        try:
+            proved = verify(self.model, self.proof)
+        except NotProved:  # rounding can be in the way where costs are many orders of magnitude apart
+            return None
+        certificate = replace(self.proof, bound=proved * (1 - 1e-12))
+        if self.objective == "regret":
+            self.model.remember("regret bound", _Known).add(certificate)
+        return certificate
+
+    def outcome(self, status: Status) -> Outcome:
+        """The best mixture, as a controller, and the certificate."""
+        certificate = self.certificate()
+        lower = certificate.bound if certificate is not None else 0.0
+        self.play()
+        if not self.vectors.size:
+            if lower > INFINITE:
+                return infeasible(self.model)
+            return Outcome(policy_at_hand(self.model, None), Interval(lower, np.inf), status, certificate)
+        weight = solve_game(self.matrix).weight
+        policy = self.graph.controller(self.vectors[weight > 0], weight[weight > 0])
+        verdict = evaluate(self.model, policy)
+        upper = (verdict.max_regret if self.objective == "regret" else float(verdict.value.max())) + verdict.error
+        self.run.count("beliefs", self.graph.nodes)
+        self.run.count("nodes", policy.nodes)
+        objective = Interval(min(lower, upper), upper)
+        self.run.report("adaptive: proved", objective)
+        return Outcome(policy, objective, status, certificate)

@@ -1,0 +1,365 @@
+"""The graph of beliefs around its kernels: arrays that grow, policies that come in, policies and proofs that go out.
+
+What the graph is, and how bounds are worked out on it, stands in `_kernels/beliefs.py`.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rue._flat import Array
+from rue._kernels import beliefs as kernel
+from rue._kernels.beliefs import ACTIONS, BLOCK, EDGES, NEXTS, NODES, NONE, POINTS, VECTORS, Tree, World
+from rue._linear import ranges
+from rue.certificate import Certificate, gap_below, margin, model_fingerprint, safe_potential
+from rue.evaluate import node_values
+from rue.model import UMDP
+from rue.optimal import OptimalValues
+from rue.policy import Policy
+from rue.solvers.compose import merged
+
+# Likelihoods below this fraction of the largest count as zero, where nothing is forbidden.
+LEAST_LIKELY = 1e-9
+# A choice makes a new vector if it closes this part of a node's gap.
+WORTH = 0.01
+# The part of the gap, as seen from the root, of the nodes that are opened in one round, and how many of those visited.
+PART, MOST = 0.5, 0.25
+# Bounds that are as close as this, relative to the value of the root, have met.
+MET = 1e-13
+# Lists shorter than this are done before a second thread has started.
+SMALL = 256
+THREADS = 2
+# Vectors after which those that no node holds are dropped, and then whenever there are twice as many.
+MANY_VECTORS = 30_000
+# Rounds in which a proof is lowered to what follows from it.
+ROUNDS = 50
+
+_BY_NODE = (
+    "state", "likely", "low", "up", "vector", "link", "link_share", "slot", "seen_vectors", "seen_points", "reach",
+    "took", "stamp",
+)  # fmt: skip
+_GROUPS = {
+    NODES: _BY_NODE,
+    ACTIONS: ("base", "rest", "first"),
+    EDGES: ("child", "share"),
+    VECTORS: ("alpha", "choice", "next_ptr"),
+    NEXTS: ("next_vector",),
+    POINTS: ("inverse", "point_node"),
+}
+_BY_BLOCK = {VECTORS: "vector_block", POINTS: "point_block"}
+_START = {NODES: 1024, ACTIONS: 4096, EDGES: 8192, VECTORS: 4096, NEXTS: 8192, POINTS: 1024}
+
+
+class OutOfMemory(Exception):
+    """The graph would need more memory than it may have."""
+
+
+@dataclass(eq=False)
+class BeliefGraph:
+    """A graph of beliefs on a model, evaluated at one belief at a time."""
+
+    model: UMDP
+    potential: Array  # [S, K] lower bounds on the optimal values, from which regrets are counted
+    world: World
+    tree: Tree
+    memory: float  # bytes that the arrays may take
+    least: float
+    policies: list[Policy] = field(default_factory=list)
+    offset: list[int] = field(default_factory=lambda: [0])  # where the nodes of each policy begin, as numbers
+    belief: Array = field(default_factory=lambda: np.zeros(0))
+    visited: int = 0
+    tidy_at: int = MANY_VECTORS
+
+    @classmethod
+    def build(cls, model: UMDP, values: OptimalValues, memory: float) -> "BeliefGraph":
+        """An empty graph; `memory` in bytes."""
+        graph = model.graph
+        potential = safe_potential(model, values.lower)
+        gap = gap_below(model, potential)
+        forbidden = np.isinf(gap)
+        gap = np.where(forbidden, kernel.HUGE, gap)
+        out = np.diff(graph.trans_ptr[graph.choice_ptr])  # outcomes of all choices of each state
+        widest = int(max(out.max(initial=1), np.diff(graph.choice_ptr).max(initial=1))) + BLOCK
+        fallback = np.full(graph.states, NONE, np.int32)
+        world = World(graph.choice_ptr, graph.trans_ptr, graph.successor, model.prob, gap, fallback, widest)
+        least = 0.0 if forbidden.any() else LEAST_LIKELY
+        return cls(model, potential, world, _empty_tree(graph.states, model.samples), memory, least)
+
+    @property
+    def low(self) -> float:
+        """The bound from below of the root, at the present belief."""
+        return float(self.tree.low[0])
+
+    @property
+    def up(self) -> float:
+        """The bound from above of the root, at the present belief."""
+        return float(self.tree.up[0])
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return int(self.tree.count[NODES])
+
+    @property
+    def bytes(self) -> int:
+        """The memory of all arrays."""
+        return sum(array.nbytes for array in self.tree)
+
+    def add_policy(self, policy: Policy) -> None:
+        """Take in the regrets of a policy from its start nodes, and from the best of its nodes at each state."""
+        graph = self.model.graph
+        value, _ = node_values(self.model, policy)
+        with np.errstate(invalid="ignore"):
+            regret = value - self.potential[policy.node_state]
+        regret = np.where(np.isnan(regret), np.inf, np.maximum(regret, 0.0))  # where both are infinite
+        node = _best_nodes(policy, np.minimum(regret, kernel.HUGE).mean(axis=1), graph.goal)
+        self._make_room({VECTORS: self.tree.count[VECTORS] + BLOCK * (node.size + 1)})
+        kernel.add_given(
+            self.tree, policy.node_state[node].astype(np.int32), (-1 - self.offset[-1] - node).astype(np.int32),
+            np.minimum(regret[node], kernel.HUGE), self.world.fallback,
+        )  # fmt: skip
+        self.policies.append(policy)
+        self.offset.append(self.offset[-1] + policy.nodes)
+
+    def root_vectors(self) -> tuple[Array, Array]:  # [J], [J, K]
+        """The vectors at the initial state that are finite in all samples, the newest first, and their regrets."""
+        found = np.empty(self.tree.vector_number[self.model.graph.initial], np.int32)
+        kernel.root_vectors(self.tree, self.model.graph.initial, found)
+        alpha = self.tree.alpha[found]
+        finite = alpha.max(axis=1) < kernel.HUGE * 1e-9
+        return found[finite], alpha[finite]
+
+    def move(self, belief: Array) -> None:
+        """Evaluate the graph at a belief; the first time, plant its root."""
+        self.belief = belief
+        if self.nodes == 0:
+            kernel.plant(self.world, self.tree, self.model.graph.initial, belief)
+            kernel.scan(self.tree, belief, np.zeros(1, np.int32), 0, 1)
+            return
+        _in_parts(lambda first, last: kernel.load(self.world, self.tree, belief, first, last), 0, self.nodes)
+        kernel.settle(self.world, self.tree, *self._scratch(), 2)
+
+    def survey(self) -> None:
+        """Back up both bounds wherever the best choices from below lead."""
+        tree = self.tree
+        wanted = {VECTORS: tree.count[VECTORS] + 2 * self.visited + 1024}
+        longest = int(np.diff(self.model.graph.trans_ptr).max(initial=1))
+        wanted[NEXTS] = tree.count[NEXTS] + (2 * self.visited + 64) * longest
+        self._make_room(wanted)
+        self._order = self._scratch()
+        tiny = MET * self.up
+        self.visited = kernel.survey(self.world, self.tree, self.belief, WORTH, tiny, *self._order)
+        if self.tree.vector_number.sum() > self.tidy_at:
+            self.drop_vectors()
+            self.tidy_at = max(MANY_VECTORS, 2 * int(self.tree.vector_number.sum()))
+
+    def grow(self) -> int:
+        """Open the graph where the bounds are furthest apart as seen from the root; how many nodes were looked at."""
+        nodes, excess = np.empty(self.visited, np.int32), np.empty(self.visited)
+        most = max(64, int(MOST * self.visited))
+        count = kernel.frontier(self.tree, self._order[0], self.visited, PART, most, nodes, excess)
+        self._scan(nodes, 0, count)
+        done, before = 0, self.nodes
+        while True:
+            done = kernel.grow(self.world, self.tree, self.belief, self.least, nodes, excess, done, count)
+            if done == count:
+                break
+            used = self.tree.count
+            self._make_room({group: used[group] + 4 * self.world.widest for group in (NODES, ACTIONS, EDGES, POINTS)})
+        fresh = np.arange(before, self.nodes, dtype=np.int32)
+        self._scan(fresh, 0, fresh.size)
+        return count
+
+    def _scan(self, nodes: Array, first: int, last: int) -> None:
+        _in_parts(lambda i, j: kernel.scan(self.tree, self.belief, nodes, i, j), first, last)
+
+    def _scratch(self) -> tuple[Array, Array, Array]:
+        """Room for an order of the nodes and for the stack of a walk."""
+        size = self.nodes + 1
+        return np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
+
+    def _make_room(self, wanted: dict[int, int]) -> None:
+        """Have arrays of at least these sizes, twice as large as before; drop vectors first if memory is short."""
+        grown = self._too_small(wanted)
+        if not grown:
+            return
+        if self._bytes_with(grown) > self.memory:
+            self.drop_vectors()
+            grown = self._too_small(wanted)
+            if self._bytes_with(grown) > self.memory:
+                raise OutOfMemory
+        changed = {}
+        for group, size in grown.items():
+            for name in _GROUPS[group]:
+                changed[name] = _enlarged(getattr(self.tree, name), size, 0)
+            if group in _BY_BLOCK:
+                name = _BY_BLOCK[group]
+                changed[name] = _enlarged(getattr(self.tree, name), size // BLOCK + 1, NONE)
+        self.tree = self.tree._replace(**changed)
+        if 2 * (self.tree.state.size + self.world.widest) > self.tree.table.size:
+            size = 1 << int(np.ceil(np.log2(2.5 * (self.tree.state.size + self.world.widest))))
+            self.tree = self.tree._replace(table=np.full(size, NONE, np.int32))
+            kernel.rehash(self.tree)
+
+    def _too_small(self, wanted: dict[int, int]) -> dict[int, int]:
+        """The sizes that groups of arrays should have, for those that are too small."""
+        size = {group: getattr(self.tree, _GROUPS[group][-1]).shape[0] for group in wanted}
+        return {group: max(wanted[group], 2 * size[group]) for group in wanted if wanted[group] > size[group]}
+
+    def _bytes_with(self, grown: dict[int, int]) -> int:
+        """The memory of all arrays once some groups have grown."""
+        extra = 0
+        for group, size in grown.items():
+            for array in (getattr(self.tree, name) for name in _GROUPS[group]):
+                extra += (size - array.shape[0]) * array[:1].nbytes
+        return self.bytes + extra
+
+    def drop_vectors(self, keep: Array | None = None) -> None:
+        """Forget the vectors that no node holds and no policy needs; the rest of the policies is kept but not looked at."""
+        tree, root = self.tree, self.root_vectors()[0]
+        kept = root if keep is None else keep
+        used = int(tree.count[VECTORS])
+        mark, stack = np.empty(used, np.int8), np.empty(used + 1, np.int32)
+        kernel.mark_vectors(self.world, tree, kept, mark, stack)
+        held, behind = int((mark == 2).sum()), int((mark == 1).sum())
+        size = held + behind + BLOCK * (self.model.graph.states + 4)
+        states = self.model.graph.states
+        count = tree.count.copy()
+        count[VECTORS] = count[NEXTS] = 0
+        fresh = tree._replace(
+            count=count,
+            alpha=np.empty((max(size, 2 * held), self.model.samples)),
+            choice=np.empty(max(size, 2 * held), np.int32),
+            next_ptr=np.zeros(max(size, 2 * held), np.int64),
+            next_vector=np.empty(tree.next_vector.size, np.int32),
+            vector_block=np.full(max(size, 2 * held) // BLOCK + 1, NONE, np.int32),
+            vector_number=np.zeros(states, np.int32),
+            vector_last=np.full(states, NONE, np.int32),
+        )
+        place = np.full(used, NONE, np.int32)
+        index = np.empty(used + 1, np.int32)
+        kernel.move_vectors(self.world, tree, fresh, mark, place, index)
+        self.tree = fresh
+
+    def controller(self, vectors: Array, weight: Array) -> Policy:
+        """The policy that draws one of these vectors at the start, and follows it."""
+        graph, tree = self.model.graph, self.tree
+        offset = np.array(self.offset)
+        used = np.zeros(int(tree.count[VECTORS]), bool)
+        front = np.unique(vectors)
+        while front.size:  # all vectors that these lead to
+            used[front] = True
+            own = front[tree.choice[front] >= 0]
+            ahead = tree.next_vector[ranges(tree.next_ptr[own], np.diff(graph.trans_ptr)[tree.choice[own]])]
+            ahead = ahead[ahead != NONE]
+            front = np.unique(ahead[~used[ahead]])
+        own = np.flatnonzero(used & (tree.choice[: used.size] >= 0))
+        # The nodes of the given policies keep their numbers; ours come after them.
+        number = np.where(tree.choice[: used.size] < 0, -1 - tree.choice[: used.size], NONE).astype(np.int64)
+        number[own] = offset[-1] + np.arange(own.size)
+        choice = tree.choice[own]
+        length = np.diff(graph.trans_ptr)[choice]
+        follow = tree.next_vector[ranges(tree.next_ptr[own], length)]
+        successor = graph.successor[ranges(graph.trans_ptr[choice], length)]
+        goal_node = self._goal_nodes()
+        following = np.where(follow == NONE, goal_node[successor], number[np.maximum(follow, 0)])
+        given = self.policies
+        entries = np.cumsum([0] + [policy.choice.size for policy in given])
+        nexts = np.cumsum([0] + [policy.next_node.size for policy in given])
+        return merged(
+            Policy(
+                graph=graph,
+                node_state=np.concatenate([*(policy.node_state for policy in given), graph.choice_state[choice]]),
+                entry_ptr=np.concatenate(
+                    [*(p.entry_ptr[:-1] + e for p, e in zip(given, entries, strict=False)), entries[-1] + np.arange(own.size + 1)]
+                ),
+                choice=np.concatenate([*(policy.choice for policy in given), choice]),
+                weight=np.concatenate([*(policy.weight for policy in given), np.ones(own.size)]),
+                next_ptr=np.concatenate(
+                    [*(p.next_ptr[:-1] + n for p, n in zip(given, nexts, strict=False)), nexts[-1] + np.concatenate(([0], np.cumsum(length)))]
+                ),
+                next_node=np.concatenate(
+                    [*(p.next_node + o for p, o in zip(given, offset, strict=False)), following]
+                ),
+                start_node=number[vectors],
+                start_weight=weight,
+            )
+        )  # fmt: skip
+
+    def _goal_nodes(self) -> Array:  # [S]
+        """A node of the given policies for each goal, if they have one."""
+        node = np.full(self.model.graph.states, NONE)
+        for policy, offset in zip(self.policies, self.offset, strict=False):
+            node[policy.node_state] = offset + np.arange(policy.nodes)
+        return node
+
+    def certificate(self, objective: str) -> tuple[Certificate, float]:
+        """The proof of the root's low at the present belief, and that low as the proof has it."""
+        tree = self.tree
+        points = np.empty(self.nodes + 1, np.int32)
+        number = np.empty(self.nodes + 1, np.int32)
+        follow_ptr = np.zeros(self.nodes + 2, np.int64)
+        size = 1 << 16
+        while True:
+            follow = np.empty(size, np.int32)
+            count = kernel.list_proof(self.world, tree, points, number, follow, follow_ptr)
+            if count >= 0:
+                break
+            size *= 2
+        node = points[:count]
+        state, value = tree.state[node], tree.low[node].copy()
+        weight = self.belief * tree.likely[node]
+        follow_ptr = follow_ptr[: count + 1]
+        follow = follow[: follow_ptr[-1]]
+        safe = 1.0 - max(2 * margin(self.model), 1e-13)
+        kernel.check_proof(self.world, state, weight, value, follow, follow_ptr, safe, ROUNDS)
+        proof = Certificate(
+            objective, model_fingerprint(self.model), 0.0, self.potential, state, weight, value, follow
+        )
+        return proof, float(value[0])
+
+
+def _empty_tree(states: int, samples: int) -> Tree:
+    shapes = {
+        "likely": (samples,),
+        "alpha": (samples,),
+        "inverse": (samples,),
+    }  # fmt: skip
+    whole = {"slot": np.int64, "first": np.int64, "next_ptr": np.int64}
+    real = {"likely", "low", "up", "link_share", "reach", "base", "rest", "share", "alpha", "inverse"}
+    arrays: dict[str, Array] = {}
+    for group, names in _GROUPS.items():
+        for name in names:
+            dtype = np.float64 if name in real else whole.get(name, np.int32)
+            arrays[name] = np.zeros((_START[group], *shapes.get(name, ())), dtype)
+    for group, name in _BY_BLOCK.items():
+        arrays[name] = np.full(_START[group] // BLOCK + 1, NONE, np.int32)
+    for name in ("vector", "point"):
+        arrays[f"{name}_number"] = np.zeros(states, np.int32)
+        arrays[f"{name}_last"] = np.full(states, NONE, np.int32)
+    return Tree(count=np.zeros(7, np.int64), table=np.full(4 * _START[NODES], NONE, np.int32), **arrays)
+
+
+def _enlarged(array: Array, size: int, fill: int) -> Array:
+    larger = np.full((size, *array.shape[1:]), fill, array.dtype)
+    larger[: array.shape[0]] = array
+    return larger
+
+
+def _best_nodes(policy: Policy, mean: Array, goal: Array) -> Array:
+    """The start nodes of a policy, and of each state the node with the lowest mean regret; none at goals."""
+    by_state = np.lexsort((mean, policy.node_state))
+    _, first = np.unique(policy.node_state[by_state], return_index=True)
+    node = np.union1d(by_state[first], policy.start_node)
+    return np.asarray(node[~goal[policy.node_state[node]]])
+
+
+def _in_parts(work, first: int, last: int) -> None:  # type: ignore[no-untyped-def]
+    """Do the items from `first` to `last` in two threads, or in one if they are few."""
+    if last - first < SMALL:
+        work(first, last)
+        return
+    middle = (first + last) // 2
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(work, (first, middle), (middle, last)))

@@ -1,0 +1,137 @@
+"""Controllers put together, and made smaller without a change in what they do.
+
+*Merging.* Two nodes do the same for ever if they have one state, the same choices with the same weights, and the next
+nodes of each outcome do the same for ever. The largest such relation is found by splitting blocks of nodes until
+nothing tells the nodes of a block apart; weights count as equal if they are the same number. So the merged controller
+draws the same choices with the same probabilities after every history, and has the same value in every model.
+"""
+
+import numpy as np
+
+from rue._flat import Array
+from rue._kernels import controller
+from rue._linear import ranges
+from rue.policy import Policy
+
+
+def mix_policies(policies: list[Policy], weight: Array) -> Policy:
+    """One controller that draws one of the policies at the start, with these probabilities, and follows it.
+
+    Nodes that do the same are one; the only policy with a positive weight is returned as it is.
+    """
+    used = [(policy, float(w)) for policy, w in zip(policies, weight, strict=True) if w > 0]
+    if len(used) == 1:
+        return used[0][0]
+    nodes = np.cumsum([0] + [policy.nodes for policy, _ in used])
+    entries = np.cumsum([0] + [policy.choice.size for policy, _ in used])
+    nexts = np.cumsum([0] + [policy.next_node.size for policy, _ in used])
+
+    def joined(name: str, offset: Array) -> Array:
+        return np.concatenate([getattr(policy, name) + o for (policy, _), o in zip(used, offset, strict=False)])
+
+    def pointers(name: str, offset: Array) -> Array:
+        parts = [getattr(policy, name)[:-1] + o for (policy, _), o in zip(used, offset, strict=False)]
+        return np.append(np.concatenate(parts), offset[-1])
+
+    zero = np.zeros(len(used), np.int64)
+    start_weight = np.concatenate([policy.start_weight * w for policy, w in used])
+    return merged(
+        Policy(
+            graph=used[0][0].graph,
+            node_state=joined("node_state", zero),
+            entry_ptr=pointers("entry_ptr", entries),
+            choice=joined("choice", zero),
+            weight=np.concatenate([policy.weight for policy, _ in used]),
+            next_ptr=pointers("next_ptr", nexts),
+            next_node=joined("next_node", nodes),
+            start_node=joined("start_node", nodes),
+            start_weight=start_weight / start_weight.sum(),
+        )
+    )
+
+
+def trimmed(policy: Policy) -> Policy:
+    """The policy without the nodes that it cannot come to."""
+    seen = controller.reached(policy.next_ptr[policy.entry_ptr], policy.next_node, policy.start_node)
+    if seen.all():
+        return policy
+    place = np.cumsum(seen) - 1
+    return _kept(policy, np.flatnonzero(seen), place, place[policy.start_node], policy.start_weight)
+
+
+def merged(policy: Policy) -> Policy:
+    """The policy with one node for all that do the same for ever, and without those that it cannot come to.
+
+    Of each block the first node stays, in the order of before. Start nodes that become one add up their weights.
+    Entries of one choice and one weight at a node count in the order in which they stand.
+    """
+    policy = trimmed(policy)
+    label, labels = _labels(policy)
+    block = controller.alike(
+        policy.next_ptr[policy.entry_ptr], policy.next_node, label, labels, policy.node_state, policy.graph.states
+    )
+    node, place = _by_first(block)
+    start, start_block = _by_first(place[policy.start_node])
+    if node.size == policy.nodes and start.size == policy.start_node.size:
+        return policy
+    start_weight = np.bincount(start_block, weights=policy.start_weight)
+    return _kept(policy, node, place, place[policy.start_node[start]], start_weight)
+
+
+def _labels(policy: Policy) -> tuple[Array, int]:
+    """A number for each outcome that tells choice, weight and transition, and how many there are.
+
+    Entries of a node that agree in choice and weight are told apart by their rank, so that no label stands twice there.
+    """
+    entries = policy.choice.size
+    owner = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
+    order = np.lexsort((policy.weight, policy.choice, owner))
+    begins = _changes(owner[order], policy.choice[order], policy.weight[order])
+    rank = np.empty(entries, np.int64)
+    rank[order] = np.arange(entries) - np.maximum.accumulate(np.where(begins, np.arange(entries), 0))
+    order = np.lexsort((rank, policy.weight, policy.choice))
+    begins = _changes(policy.choice[order], policy.weight[order], rank[order])
+    # Entries that agree have one choice, hence equally many outcomes: each takes as many labels as its first one has.
+    length = np.diff(policy.next_ptr)
+    first = np.cumsum(np.where(begins, length[order], 0)) - length[order]
+    entry_label = np.empty(entries, np.int64)
+    entry_label[order] = first
+    label = ranges(entry_label, length).astype(np.int32)
+    label.flags.writeable = False
+    return label, int(length[order][begins].sum())
+
+
+def _changes(*keys: Array) -> Array:
+    """Where one of the keys differs from the one before it; also at the first."""
+    changed = np.zeros(keys[0].size, bool)
+    changed[:1] = True
+    for key in keys:
+        changed[1:] |= key[1:] != key[:-1]
+    return changed
+
+
+def _by_first(key: Array) -> tuple[Array, Array]:
+    """Where each key stands first, in that order, and for each element which of them is its own."""
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(order.size, np.int64)
+    rank[order] = np.arange(order.size)
+    return first[order], rank[inverse]
+
+
+def _kept(policy: Policy, node: Array, place: Array, start_node: Array, start_weight: Array) -> Policy:
+    """The policy with some of its nodes alone; `place` is for each node the new number of the one in its stead."""
+    count = np.diff(policy.entry_ptr)[node]
+    entry = ranges(policy.entry_ptr[node], count)
+    length = np.diff(policy.next_ptr)[entry]
+    return Policy(
+        graph=policy.graph,
+        node_state=policy.node_state[node],
+        entry_ptr=np.concatenate(([0], np.cumsum(count))),
+        choice=policy.choice[entry],
+        weight=policy.weight[entry],
+        next_ptr=np.concatenate(([0], np.cumsum(length))),
+        next_node=place[policy.next_node[ranges(policy.next_ptr[entry], length)]],
+        start_node=start_node,
+        start_weight=start_weight,
+    )

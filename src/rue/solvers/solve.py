@@ -1,0 +1,52 @@
+"""`solve`: run any solver, let the judge look at what it returns, and say what no policy can do better."""
+
+from rue.certificate import Certificate
+from rue.errors import BadInput
+from rue.evaluate import evaluate
+from rue.model import UMDP
+from rue.solution import Hook, Interval, Limits, Outcome, Run, Solution, Solver, Status
+from rue.solvers.adaptive import prove_bound
+
+
+def solve(model: UMDP, solver: Solver, *, limits: Limits | None = None, progress: Hook | None = None) -> Solution:
+    """Run a solver on a model and let the judge evaluate its policy.
+
+    A limit, or Ctrl-C, ends the search with the best policy so far and says so in `status`. `progress` is called
+    with a `Progress` every now and then. `seconds` is the solver's time, without the judge's and without that of the
+    lower bound on what any policy could do (`lower_bound`), on which a little is spent if there is time left.
+    """
+    if not isinstance(model, UMDP):
+        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
+    if not isinstance(solver, Solver):
+        raise BadInput(f"the solver is {solver!r}; expected a solver object such as rue.Regret()")
+    if limits is not None and not isinstance(limits, Limits):
+        raise BadInput(f"limits is {limits!r}; expected rue.Limits(seconds=..., iterations=...)")
+    run = Run(limits or Limits(), progress)
+    with run.catching_interrupts():
+        outcome = solver.run(model, run)
+        seconds = run.seconds
+        run.report("judging", outcome.objective)
+        verdict = evaluate(model, outcome.policy)
+        certificate = _regret_certificate(model, outcome, run)
+    proved = certificate.bound if certificate is not None else 0.0
+    return Solution(
+        policy=outcome.policy,
+        solver=solver,
+        status=outcome.status,
+        objective=outcome.objective,
+        max_regret=Interval(min(proved, verdict.max_regret), verdict.max_regret),
+        regret=tuple(verdict.regret.tolist()),
+        seconds=seconds,
+        trace=tuple(run.trace),
+        counters=dict(run.counters),
+        certificate=outcome.certificate or certificate,
+    )
+
+
+def _regret_certificate(model: UMDP, outcome: Outcome, run: Run) -> Certificate | None:
+    """A proof of what no policy can do better: the solver's own, or the best that little effort finds."""
+    if outcome.certificate is not None and outcome.certificate.objective == "regret":
+        return outcome.certificate
+    if outcome.status is Status.INFEASIBLE:
+        return None
+    return prove_bound(model, run)
