@@ -62,7 +62,7 @@ def naive_merged(policy: rue.Policy) -> rue.Policy:
     """Split the nodes by what they do and by the blocks of their next nodes, until nothing changes."""
     nodes = naive_trimmed(policy)
     sorted_entries = {n: sorted(entries_of(policy, n), key=lambda entry: entry[:2]) for n in nodes}
-    block = {n: 0 for n in nodes}
+    block = dict.fromkeys(nodes, 0)
     while True:
         key = {
             n: (

@@ -108,7 +108,7 @@ def info(model: Model, as_json: Json = False) -> None:
 def solve(
     model: Model,
     method: Annotated[
-        str, typer.Option(help="reg, cemr, robust, average, best; short forms: reg-s1, cemr-d1.")
+        str, typer.Option(help=f"{', '.join(sorted(Solver.known))}; short forms: reg-s1, reg-h3, cemr-d1.")
     ] = "reg",
     settings: Settings = None,
     seconds: Seconds = None,
@@ -182,7 +182,7 @@ def compare(
     ] = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Solve a model with several methods and put their policies side by side."""
+    """Solve a model with several methods and put their policies side by side, with how far each is from the best."""
     solvers = [specs.parse_method(name) for name in methods.split(",") if name.strip()]
     if not solvers:
         raise BadInput(
@@ -195,11 +195,36 @@ def compare(
         # A fresh model has nothing worked out beforehand, so that the times can be compared.
         fresh = UMDP(umdp.graph, umdp.prob, umdp.cost, umdp.sample_label)
         with _ProgressBar(as_json, limits.seconds) as progress:
-            solutions.append(run_solver(fresh, solver, limits=limits, progress=progress))
+            solutions.append(run_solver(fresh, solver, limits=limits, progress=progress, bound=False))
+    solutions = _with_common_bound(umdp, solutions)
     if as_json:
         _print_json({"model": model, "methods": [_solution_facts(umdp, solution) for solution in solutions]})
     else:
         _print_comparison(model, umdp, solutions)
+
+
+@app.command(rich_help_panel=POLICIES)
+def verify(
+    model: Model,
+    solution: Annotated[str, typer.Argument(metavar="SOLUTION", help="A .rue file with a solution.")],
+    as_json: Json = False,
+) -> None:
+    """Check the proof in a solution that no policy of any kind does better than its bound."""
+    umdp, certificate = specs.read_model(model), specs.read_certificate(solution)
+    try:
+        proved = rue.verify(umdp, certificate)
+    except rue.NotProved as error:
+        print(f"rue: {solution}: {' '.join(str(error).split())}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    if as_json:
+        facts = {"objective": certificate.objective, "bound": proved, "points": certificate.points}
+        _print_json({"model": model, "solution": solution, **facts})
+        return
+    what = "max regret" if certificate.objective == "regret" else "worst-case cost"
+    _console().print(
+        f"proved: no policy has a {what} below {_number(proved)} ({certificate.points} points, worked out again)",
+        soft_wrap=True,
+    )
 
 
 @app.command(rich_help_panel=POLICIES)
@@ -342,6 +367,7 @@ def _solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
         "status": solution.status.value,
         "objective": {"measures": solution.solver.measures, **_bounds(solution.objective)},
         "max_regret": _bounds(solution.max_regret),
+        "gap": solution.gap,
         "mean_regret": solution.mean_regret,
         "regret": {model.sample_name(k): regret for k, regret in enumerate(solution.regret)},
         "seconds": solution.seconds,
@@ -361,6 +387,7 @@ def _print_solution(model: UMDP, solution: Solution, output: str | None) -> None
     table.add_row("status", solution.status.value)
     table.add_row("proved", _proved(solution))
     table.add_row("max regret", f"{_number(solution.max_regret.upper)} in sample {model.sample_name(worst)}")
+    table.add_row("any policy", _least(solution))
     table.add_row("mean regret", _number(solution.mean_regret))
     table.add_row("seconds", f"{solution.seconds:.3g}")
     console.print(table)
@@ -381,7 +408,7 @@ def _print_comparison(text: str, model: UMDP, solutions: Sequence[Solution]) -> 
         highlight=False,
         soft_wrap=True,
     )
-    table = _table("method", "max regret", "mean regret", "proved bound", "seconds")
+    table = _table("method", "max regret", "at least", "gap", "mean regret", "proved bound", "seconds")
     best = min(solution.max_regret.upper for solution in solutions)
     for solution in solutions:
         status = "" if solution.status is Status.SOLVED else f" ({solution.status.value})"
@@ -389,16 +416,36 @@ def _print_comparison(text: str, model: UMDP, solutions: Sequence[Solution]) -> 
         table.add_row(
             specs.short_name(solution.solver) + status,
             Text(regret, style="bold" if solution.max_regret.upper == best else ""),
+            _number(solution.max_regret.lower),
+            _percent(solution.gap),
             _number(solution.mean_regret),
             _proved(solution),
             f"{solution.seconds:.3f}",
         )
     console.print(table)
     console.print(
-        "Regrets are the judge's: exact, in the worst sample and on average. The proved bound is on what the method "
-        "itself minimises; for reg it bounds the regret.",
+        "Regrets are the judge's: exact, in the worst sample and on average. No policy of any kind has a max regret "
+        "below what stands under 'at least'; the gap is how far a method may be from that. The proved bound is on "
+        "what the method itself minimises; for reg it bounds the regret.",
         style="dim",
     )  # fmt: skip
+
+
+def _least(solution: Solution) -> str:
+    """How much max regret nobody can avoid."""
+    if solution.certificate is None:
+        return "nothing is proved about other policies"
+    return f"has at least {_number(solution.max_regret.lower)}, proved; the gap is {_percent(solution.gap)}"
+
+
+def _with_common_bound(model: UMDP, solutions: Sequence[Solution]) -> list[Solution]:
+    """The solutions with the best lower bound that any of them, or a search of its own, has proved for all policies."""
+    bound = max(solution.max_regret.lower for solution in solutions)
+    if any(math.isfinite(solution.max_regret.upper) for solution in solutions):
+        bound = max(bound, rue.lower_bound(model))
+    return [
+        replace(s, max_regret=Interval(min(bound, s.max_regret.upper), s.max_regret.upper)) for s in solutions
+    ]  # fmt: skip
 
 
 def _proved(solution: Solution) -> str:
@@ -427,6 +474,10 @@ def _listed(samples: range, regret: Sequence[float]) -> list[int]:
 def _say_rest(console: Console, samples: int) -> None:
     if samples > LONGEST_LIST:
         console.print(f"the {LONGEST_LIST} worst of {samples} samples; --json lists all", style="dim")
+
+
+def _percent(fraction: float) -> str:
+    return "∞" if math.isinf(fraction) else f"{100 * fraction:.2g} %"
 
 
 def _number(value: float) -> str:

@@ -73,18 +73,27 @@ class Evaluation:
 
 
 def evaluate(model: UMDP, policy: Policy) -> Evaluation:
-    """Expected cost and regret of a policy in every sample of a model."""
+    """Expected cost and regret of a policy in every sample of a model, which remembers the last verdict."""
     check_same_graph(model, check_policy(policy).graph)
+    last: list[tuple[Policy, Evaluation]] = model.remember("last verdict", list)
+    for judged, verdict in last:
+        if judged is policy:
+            return verdict
+    verdict = _judge(model, policy)
+    last[:] = [(policy, verdict)]
+    return verdict
+
+
+def _judge(model: UMDP, policy: Policy) -> Evaluation:
     value, value_error = _policy_values(model, policy)
     best = optimal_values(model)
     lower, upper = best.lower[model.graph.initial], best.upper[model.graph.initial]
     optimal = best.value[model.graph.initial]
-    return Evaluation(
-        value=value,
-        optimal=optimal,
-        regret=np.maximum(value - optimal, 0.0),
-        error=value_error + float(np.maximum(upper - optimal, optimal - lower).max()),
-    )
+    regret = np.maximum(value - optimal, 0.0)
+    for array in (value, optimal, regret):
+        array.flags.writeable = False
+    error = value_error + float(np.maximum(upper - optimal, optimal - lower).max())
+    return Evaluation(value, optimal, regret, error)
 
 
 def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]

@@ -199,6 +199,12 @@ class Solution:
     certificate: Certificate | None = None  # proves the lower end of `max_regret`, or of a worst-case cost as objective
 
     @property
+    def gap(self) -> float:
+        """How far this policy's max regret may be above the least that any policy has, as a fraction of it."""
+        low, high = self.max_regret.lower, self.max_regret.upper
+        return (high - low) / high if math.isfinite(high) and high > 0 else (0.0 if high == 0 else math.inf)
+
+    @property
     def mean_regret(self) -> float:
         """The mean of this policy's regret over the samples."""
         return math.fsum(self.regret) / len(self.regret) if all(map(math.isfinite, self.regret)) else math.inf

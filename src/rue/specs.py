@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rue._check import one_of
+from rue.certificate import Certificate
 from rue.domains import DOMAINS, Domain
 from rue.errors import BadInput, unknown_name
 from rue.io import load
@@ -22,7 +23,7 @@ from rue.solution import Solution, Solver
 # The methods of `rue compare`, unless others are asked for.
 METHODS = (
     "reg-d1", "reg-d2", "reg-d3", "reg-s1", "reg-h1", "reg-h2", "reg-h3", "reg-h4", "cemr-d1", "cemr-d2", "cemr-d3",
-    "cemr-s1", "robust", "milp", "average", "best", "mixture",
+    "cemr-s1", "robust", "milp", "average", "best", "mixture", "adaptive",
 )  # fmt: skip
 SHORT = re.compile(r"(?P<name>[a-z]+)[- ](?P<options>[dsh])(?P<steps>\d+)")
 LETTERS = {"d": "deterministic", "s": "stochastic", "h": "history"}
@@ -107,6 +108,14 @@ def read_policy(path: str) -> Policy:
     """The policy in a file of a policy or a solution."""
     thing = _read(path, Policy | Solution, "policy or a solution")
     return thing.policy if isinstance(thing, Solution) else thing
+
+
+def read_certificate(path: str) -> Certificate:
+    """The certificate in the file of a solution."""
+    solution: Solution = _read(path, Solution, "solution")
+    if solution.certificate is None:
+        raise BadInput(f"{path}: nothing was proved about other policies; expected a solution with a certificate")
+    return solution.certificate
 
 
 def _read(path: str, wanted: Any, what: str) -> Any:

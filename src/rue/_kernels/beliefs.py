@@ -235,7 +235,7 @@ def add_vector(tree, s, choice, alpha):
 
 @fast
 def add_given(tree, states, codes, alphas, fallback):
-    """Vectors of policies that were given; the first at each state is its fallback. Those that never help are left out."""
+    """Vectors of given policies; the first at a state is its fallback, and those that never help are left out."""
     for i in range(states.size):
         s = states[i]
         useless = False
@@ -390,7 +390,7 @@ def _lower_up(world, tree, node, belief, worth, weight, alpha):
 
 @fast
 def _combine(world, tree, c, edge, node, begin, leave, alpha):
-    """The regrets of taking a choice and then the vectors of the nodes it leads to, which are listed from `begin` on."""
+    """The regrets of a choice and then the vectors of the nodes it leads to, which are listed from `begin` on."""
     samples = alpha.size
     for k in range(samples):
         alpha[k] = world.gap[c, k]
@@ -459,7 +459,7 @@ def _follow(world, tree, node, a, belief, least, weight, scratch):
 
 @fast
 def load(world, tree, belief, first, last):
-    """Forget the bounds of some nodes and begin again at another belief. Different nodes may be done at the same time."""
+    """Begin again at another belief, with the first bounds. Different nodes may be done at the same time."""
     weight = np.empty(belief.size)
     for node in range(first, last):
         _set_weight(tree, node, belief, weight)
@@ -615,7 +615,7 @@ def _spread(world, tree, order, filled, stamp):
             tree.reach[node] /= 1.0 - again
         for e in range(first, first + size):
             child = tree.child[e]
-            if child != NONE and child != node and tree.stamp[child] == stamp:
+            if child >= 0 and child != node and tree.stamp[child] == stamp:
                 tree.reach[child] += tree.reach[node] * tree.share[e]
 
 
@@ -729,7 +729,7 @@ def mark_vectors(world, tree, kept, mark, stack):
 
 @fast
 def move_vectors(world, old, new, mark, place, index):
-    """Copy the vectors in use to a graph with none, by state and age; those that only others lead to are no longer seen.
+    """Copy the vectors in use to a graph with none, by state and age; those that only others lead to are out of sight.
 
     `place` says where each went. What a node has seen is counted anew.
     """

@@ -26,6 +26,7 @@ import numpy as np
 
 from rue._check import one_of
 from rue._flat import Array
+from rue.certificate import Certificate
 from rue.errors import BadFile, BadInput, RueError
 from rue.model import UMDP, Graph
 from rue.policy import Policy
@@ -43,6 +44,8 @@ GRAPH_ARRAYS = ("choice_ptr", "action", "trans_ptr", "successor")
 POLICY_ARRAYS = (
     "node_state", "entry_ptr", "choice", "weight", "next_ptr", "next_node", "start_node", "start_weight",
 )  # fmt: skip
+
+CERTIFICATE_ARRAYS = ("potential", "state", "weight", "value", "follow")
 
 Storable = UMDP | Policy | Solution
 
@@ -227,7 +230,7 @@ def _unpack_policy(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Po
 
 def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]]:
     header, arrays = _pack_policy(solution.policy)
-    about = {
+    about: dict[str, Any] = {
         "solver": {"name": solution.solver.name, "parameters": asdict(solution.solver)},
         "status": solution.status.value,
         "objective": [solution.objective.lower, solution.objective.upper],
@@ -236,7 +239,14 @@ def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]
         "trace": [list(point) for point in solution.trace],
         "counters": dict(solution.counters),
     }
-    return {**header, "solution": about}, {**arrays, "regret": np.array(solution.regret)}
+    arrays["regret"] = np.array(solution.regret)
+    proof = solution.certificate
+    if proof is not None:
+        about["certificate"] = {
+            "objective": proof.objective, "fingerprint": proof.fingerprint, "bound": proof.bound,
+        }  # fmt: skip
+        arrays |= {f"certificate_{name}": getattr(proof, name) for name in CERTIFICATE_ARRAYS}
+    return {**header, "solution": about}, arrays
 
 
 def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Solution:
@@ -252,7 +262,15 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
         seconds=about["seconds"],
         trace=tuple(TracePoint(*point) for point in about["trace"]),
         counters=about["counters"],
+        certificate=_unpack_certificate(about.get("certificate"), arrays),
     )
+
+
+def _unpack_certificate(about: Mapping[str, Any] | None, arrays: Mapping[str, Array]) -> Certificate | None:
+    if about is None:
+        return None
+    fields: dict[str, Any] = {**about, **{name: arrays[f"certificate_{name}"] for name in CERTIFICATE_ARRAYS}}
+    return Certificate(**fields)
 
 
 _KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any]]] = {

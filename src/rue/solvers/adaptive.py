@@ -110,7 +110,8 @@ class Adaptive(Solver):
 def lower_bound(model: UMDP, *, limits: Limits | None = None) -> float:
     """A proved lower bound on the max regret of every policy, of any class.
 
-    Without limits it stops when little is left to gain. The best bound that is known is remembered with the model.
+    Without limits it takes little time, some thousand beliefs; with limits it goes on until they are reached or no more
+    than one percent is left to gain. The best bound that is known is remembered with the model.
     """
     run = Run(limits or Limits())
     with run.catching_interrupts():
@@ -239,6 +240,8 @@ class _Search:
         self.vectors, regret = self.graph.root_vectors()
         self.matrix = np.maximum((regret + self.offset).T, 0.0)
         self.game = solve_game(self.matrix, ties=False) if self.vectors.size else None
+        if self.game is not None:
+            self.graph.favourites = self.vectors[self.game.weight > 0]
         self.played = time.perf_counter()
 
     def _stop(self) -> Status | None:

@@ -1,4 +1,4 @@
-"""What solvers share: runs within runs, choices where a policy says nothing, and what to return if nothing can be had."""
+"""What solvers share: runs within runs, choices where a policy says nothing, and what to return if all is in vain."""
 
 from dataclasses import dataclass, field
 

@@ -17,7 +17,7 @@ from rue.evaluate import node_values
 from rue.model import UMDP
 from rue.optimal import OptimalValues
 from rue.policy import Policy
-from rue.solvers.compose import merged
+from rue.solvers.compose import merged, part_of, put_together
 
 # Likelihoods below this fraction of the largest count as zero, where nothing is forbidden.
 LEAST_LIKELY = 1e-9
@@ -32,6 +32,8 @@ SMALL = 256
 THREADS = 2
 # Vectors after which those that no node holds are dropped, and then whenever there are twice as many.
 MANY_VECTORS = 30_000
+# Vectors at the initial state that are kept, those that are best for the present belief.
+ROOT_VECTORS = 500
 # Rounds in which a proof is lowered to what follows from it.
 ROUNDS = 50
 
@@ -68,6 +70,7 @@ class BeliefGraph:
     policies: list[Policy] = field(default_factory=list)
     offset: list[int] = field(default_factory=lambda: [0])  # where the nodes of each policy begin, as numbers
     belief: Array = field(default_factory=lambda: np.zeros(0))
+    favourites: Array = field(default_factory=lambda: np.zeros(0, np.int32))  # vectors that are never dropped
     visited: int = 0
     tidy_at: int = MANY_VECTORS
 
@@ -169,7 +172,7 @@ class BeliefGraph:
             self._make_room({group: used[group] + 4 * self.world.widest for group in (NODES, ACTIONS, EDGES, POINTS)})
         fresh = np.arange(before, self.nodes, dtype=np.int32)
         self._scan(fresh, 0, fresh.size)
-        return count
+        return int(count)
 
     def _scan(self, nodes: Array, first: int, last: int) -> None:
         _in_parts(lambda i, j: kernel.scan(self.tree, self.belief, nodes, i, j), first, last)
@@ -215,10 +218,12 @@ class BeliefGraph:
                 extra += (size - array.shape[0]) * array[:1].nbytes
         return self.bytes + extra
 
-    def drop_vectors(self, keep: Array | None = None) -> None:
-        """Forget the vectors that no node holds and no policy needs; the rest of the policies is kept but not looked at."""
-        tree, root = self.tree, self.root_vectors()[0]
-        kept = root if keep is None else keep
+    def drop_vectors(self) -> None:
+        """Forget the vectors that no node holds, but for those that others lead to, which are no longer tried."""
+        tree = self.tree
+        root, regret = self.root_vectors()
+        near = root[np.argsort(regret @ self.belief, kind="stable")[:ROOT_VECTORS]] if self.nodes else root
+        kept = np.union1d(near, self.favourites).astype(np.int32)
         used = int(tree.count[VECTORS])
         mark, stack = np.empty(used, np.int8), np.empty(used + 1, np.int32)
         kernel.mark_vectors(self.world, tree, kept, mark, stack)
@@ -240,55 +245,44 @@ class BeliefGraph:
         place = np.full(used, NONE, np.int32)
         index = np.empty(used + 1, np.int32)
         kernel.move_vectors(self.world, tree, fresh, mark, place, index)
+        self.favourites = place[self.favourites]
         self.tree = fresh
 
     def controller(self, vectors: Array, weight: Array) -> Policy:
         """The policy that draws one of these vectors at the start, and follows it."""
         graph, tree = self.model.graph, self.tree
-        offset = np.array(self.offset)
+        own = self._behind(vectors)
+        # The nodes of the given policies keep their numbers; ours come after them.
+        choice = tree.choice[: tree.count[VECTORS]]
+        number = np.where(choice < 0, -1 - choice.astype(np.int64), NONE)
+        number[own] = self.offset[-1] + np.arange(own.size)
+        taken = choice[own]
+        length = np.diff(graph.trans_ptr)[taken]
+        follow = tree.next_vector[ranges(tree.next_ptr[own], length)]
+        goal = self._goal_nodes()[graph.successor[ranges(graph.trans_ptr[taken], length)]]
+        following = np.where(follow == NONE, goal, number[np.maximum(follow, 0)])
+        ones = np.ones(own.size)
+        parts = [
+            *((*part_of(given)[:4], given.next_node + o) for given, o in zip(self.policies, self.offset, strict=False)),
+            (graph.choice_state[taken], ones.astype(np.int64), taken, ones, following),
+        ]  # fmt: skip
+        return merged(put_together(graph, parts, number[vectors], weight))
+
+    def _behind(self, vectors: Array) -> Array:
+        """All vectors of ours that these lead to, themselves included."""
+        graph, tree = self.model.graph, self.tree
         used = np.zeros(int(tree.count[VECTORS]), bool)
         front = np.unique(vectors)
-        while front.size:  # all vectors that these lead to
+        while front.size:
             used[front] = True
             own = front[tree.choice[front] >= 0]
             ahead = tree.next_vector[ranges(tree.next_ptr[own], np.diff(graph.trans_ptr)[tree.choice[own]])]
             ahead = ahead[ahead != NONE]
             front = np.unique(ahead[~used[ahead]])
-        own = np.flatnonzero(used & (tree.choice[: used.size] >= 0))
-        # The nodes of the given policies keep their numbers; ours come after them.
-        number = np.where(tree.choice[: used.size] < 0, -1 - tree.choice[: used.size], NONE).astype(np.int64)
-        number[own] = offset[-1] + np.arange(own.size)
-        choice = tree.choice[own]
-        length = np.diff(graph.trans_ptr)[choice]
-        follow = tree.next_vector[ranges(tree.next_ptr[own], length)]
-        successor = graph.successor[ranges(graph.trans_ptr[choice], length)]
-        goal_node = self._goal_nodes()
-        following = np.where(follow == NONE, goal_node[successor], number[np.maximum(follow, 0)])
-        given = self.policies
-        entries = np.cumsum([0] + [policy.choice.size for policy in given])
-        nexts = np.cumsum([0] + [policy.next_node.size for policy in given])
-        return merged(
-            Policy(
-                graph=graph,
-                node_state=np.concatenate([*(policy.node_state for policy in given), graph.choice_state[choice]]),
-                entry_ptr=np.concatenate(
-                    [*(p.entry_ptr[:-1] + e for p, e in zip(given, entries, strict=False)), entries[-1] + np.arange(own.size + 1)]
-                ),
-                choice=np.concatenate([*(policy.choice for policy in given), choice]),
-                weight=np.concatenate([*(policy.weight for policy in given), np.ones(own.size)]),
-                next_ptr=np.concatenate(
-                    [*(p.next_ptr[:-1] + n for p, n in zip(given, nexts, strict=False)), nexts[-1] + np.concatenate(([0], np.cumsum(length)))]
-                ),
-                next_node=np.concatenate(
-                    [*(p.next_node + o for p, o in zip(given, offset, strict=False)), following]
-                ),
-                start_node=number[vectors],
-                start_weight=weight,
-            )
-        )  # fmt: skip
+        return np.flatnonzero(used & (tree.choice[: used.size] >= 0))
 
     def _goal_nodes(self) -> Array:  # [S]
-        """A node of the given policies for each goal, if they have one."""
+        """A node of the given policies for each goal."""
         node = np.full(self.model.graph.states, NONE)
         for policy, offset in zip(self.policies, self.offset, strict=False):
             node[policy.node_state] = offset + np.arange(policy.nodes)
@@ -314,9 +308,7 @@ class BeliefGraph:
         follow = follow[: follow_ptr[-1]]
         safe = 1.0 - max(2 * margin(self.model), 1e-13)
         kernel.check_proof(self.world, state, weight, value, follow, follow_ptr, safe, ROUNDS)
-        proof = Certificate(
-            objective, model_fingerprint(self.model), 0.0, self.potential, state, weight, value, follow
-        )
+        proof = Certificate(objective, model_fingerprint(self.model), 0.0, self.potential, state, weight, value, follow)
         return proof, float(value[0])
 
 

@@ -6,12 +6,40 @@ nothing tells the nodes of a block apart; weights count as equal if they are the
 draws the same choices with the same probabilities after every history, and has the same value in every model.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rue._flat import Array
 from rue._kernels import controller
 from rue._linear import ranges
+from rue.model import Graph
 from rue.policy import Policy
+
+# Nodes of a controller: the state of each, how many choices it has, these choices, their weights, and the next nodes of
+# all their outcomes.
+Part = tuple[Array, Array, Array, Array, Array]
+
+
+def part_of(policy: Policy) -> Part:
+    """The nodes of a policy."""
+    return policy.node_state, np.diff(policy.entry_ptr), policy.choice, policy.weight, policy.next_node
+
+
+def put_together(graph: Graph, parts: Sequence[Part], start_node: Array, start_weight: Array) -> Policy:
+    """One controller of all parts, whose nodes are numbered through; their next nodes are in these numbers already."""
+    state, count, choice, weight, following = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return Policy(
+        graph=graph,
+        node_state=state,
+        entry_ptr=np.concatenate(([0], np.cumsum(count))),
+        choice=choice,
+        weight=weight,
+        next_ptr=np.concatenate(([0], np.cumsum(np.diff(graph.trans_ptr)[choice]))),
+        next_node=following,
+        start_node=start_node,
+        start_weight=start_weight,
+    )
 
 
 def mix_policies(policies: list[Policy], weight: Array) -> Policy:
@@ -22,32 +50,11 @@ def mix_policies(policies: list[Policy], weight: Array) -> Policy:
     used = [(policy, float(w)) for policy, w in zip(policies, weight, strict=True) if w > 0]
     if len(used) == 1:
         return used[0][0]
-    nodes = np.cumsum([0] + [policy.nodes for policy, _ in used])
-    entries = np.cumsum([0] + [policy.choice.size for policy, _ in used])
-    nexts = np.cumsum([0] + [policy.next_node.size for policy, _ in used])
-
-    def joined(name: str, offset: Array) -> Array:
-        return np.concatenate([getattr(policy, name) + o for (policy, _), o in zip(used, offset, strict=False)])
-
-    def pointers(name: str, offset: Array) -> Array:
-        parts = [getattr(policy, name)[:-1] + o for (policy, _), o in zip(used, offset, strict=False)]
-        return np.append(np.concatenate(parts), offset[-1])
-
-    zero = np.zeros(len(used), np.int64)
+    first = np.cumsum([0] + [policy.nodes for policy, _ in used])
+    parts = [(*part_of(policy)[:4], policy.next_node + first[i]) for i, (policy, _) in enumerate(used)]
+    start_node = np.concatenate([policy.start_node + first[i] for i, (policy, _) in enumerate(used)])
     start_weight = np.concatenate([policy.start_weight * w for policy, w in used])
-    return merged(
-        Policy(
-            graph=used[0][0].graph,
-            node_state=joined("node_state", zero),
-            entry_ptr=pointers("entry_ptr", entries),
-            choice=joined("choice", zero),
-            weight=np.concatenate([policy.weight for policy, _ in used]),
-            next_ptr=pointers("next_ptr", nexts),
-            next_node=joined("next_node", nodes),
-            start_node=joined("start_node", nodes),
-            start_weight=start_weight / start_weight.sum(),
-        )
-    )
+    return merged(put_together(used[0][0].graph, parts, start_node, start_weight / start_weight.sum()))
 
 
 def trimmed(policy: Policy) -> Policy:

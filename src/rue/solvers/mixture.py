@@ -30,7 +30,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rue._flat import Array
-from rue._highs import Ended, Program
 from rue._kernels import mixture, reach
 from rue._linear import ranges, solve_chain
 from rue.errors import SolverFailed
@@ -43,6 +42,7 @@ from rue.solvers.adversary import policy_at_hand
 from rue.solvers.average import Average
 from rue.solvers.base import Inner, complete_choices, infeasible
 from rue.solvers.compose import mix_policies
+from rue.solvers.matrix_game import Game, solve_game
 from rue.solvers.recursion import Regret, WorstCase, regret_gap
 from rue.structure import sweep_order
 
@@ -61,8 +61,6 @@ SWEEPS = 400
 CLOSE = 1e-13
 # A policy that takes more steps is as good as improper.
 MOST_STEPS = 1e9
-# Weights below this are dropped.
-NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Mixture(Solver):
             if status:
                 return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), status)
             return infeasible(model)
-        game = _Game.solve(pool)
+        game = pool.play()
         if status is None and model.samples > 1:
             search = _Search.build(model, values)
             while True:
@@ -93,7 +91,7 @@ class Mixture(Solver):
                 status = run.stop()
                 if not found:
                     break
-                game = _Game.solve(pool)
+                game = pool.play()
                 if status:
                     break
         policy = mix_policies(pool.policies, game.weight)
@@ -134,6 +132,10 @@ class _Pool:
             self.regrets.append(regret)
             self.choices.append(np.empty(0, np.int64) if choice is None else choice)
 
+    def play(self) -> Game:
+        """The best mixture of the pool."""
+        return solve_game(np.column_stack(self.regrets))
+
     def has(self, choice: Array) -> bool:
         """Whether a policy is there already."""
         return any(np.array_equal(choice, other) for other in self.choices)
@@ -169,84 +171,7 @@ def _choices_of(policy: Policy) -> Array | None:  # [S]
     return complete_choices(policy.graph, choice)
 
 
-@dataclass(frozen=True, eq=False)
-class _Game:
-    """The best mixture of a pool, its max regret, and the belief that makes it so."""
-
-    weight: Array  # by policy
-    value: float
-    belief: Array  # [K]
-    lower: float  # no mixture of the pool has a lower max regret: what the belief makes of the best policy for it
-
-    @classmethod
-    def solve(cls, pool: _Pool) -> "_Game":
-        regret = np.column_stack(pool.regrets)  # [K, policies]
-        samples, count = regret.shape
-        worst = regret.max(axis=0)
-        top = float(worst.min())
-        pure = np.zeros(count)
-        pure[_lowest_mean(worst, regret.mean(axis=0))] = 1.0
-        uniform = np.full(samples, 1.0 / samples)
-        if count == 1 or top == 0.0:
-            return cls(pure, top, uniform, top)
-        # In units in which no entry is above one, whatever the regrets of the worst policies are.
-        unit = np.maximum(worst / top, 1.0)
-        rows = regret / (top * unit)
-        first = _linear_program(np.append(np.zeros(count), 1.0), np.column_stack([rows, -np.ones(samples)]), 0.0, unit)
-        if first is None:
-            raise SolverFailed("HiGHS could not solve the matrix game of a mixture")
-        belief = np.maximum(-first[1], 0.0)
-        belief = belief / belief.sum() if belief.sum() > 0 else uniform
-        ceiling = float(first[0][count]) * (1 + 1e-10) + 1e-13
-        second = _linear_program(rows.mean(axis=0), rows, ceiling, unit)
-        best, value = pure, top
-        for found in (first, second):
-            weight = _tidy(found[0][:count] / unit) if found is not None else pure
-            reached = float((regret @ weight).max())
-            # The second stage is taken if it keeps the max regret, the first if it is no worse than a single policy.
-            if reached <= value + 1e-9 * top:
-                best, value = weight, reached
-        return cls(best, value, belief, min(float((belief @ regret).min()), value))
-
-
-def _lowest_mean(worst: Array, mean: Array) -> int:
-    """The one with the least max regret and, of those that share it, with the lowest mean."""
-    tied = np.flatnonzero(worst <= worst.min() * (1 + 1e-9))
-    return int(tied[mean[tied].argmin()])
-
-
-def _linear_program(cost: Array, rows: Array, ceiling: float, unit: Array) -> tuple[Array, Array] | None:
-    """min cost·y with rows·y ≤ ceiling and Σ y/unit = 1, and the multipliers of the rows; None if HiGHS fails.
-
-    Columns beyond the units, such as the value of the game, may have any sign.
-    """
-    free = cost.size - unit.size
-    matrix = np.vstack([rows, np.append(1.0 / unit, np.zeros(free))])
-    row, column = np.nonzero(matrix)
-    try:
-        found = Program(
-            cost=cost,
-            lower=np.append(np.zeros(unit.size), np.full(free, -np.inf)),
-            upper=np.full(cost.size, np.inf),
-            row=row,
-            column=column,
-            value=matrix[row, column],
-            row_lower=np.append(np.full(rows.shape[0], -np.inf), 1.0),
-            row_upper=np.append(np.full(rows.shape[0], ceiling), 1.0),
-        ).solve()
-    except SolverFailed:
-        return None
-    if found.status is not Ended.OPTIMAL or found.x is None or found.row_dual is None:
-        return None
-    return found.x, found.row_dual[:-1]
-
-
-def _tidy(weight: Array) -> Array:
-    weight = np.where(weight > NEGLIGIBLE, weight, 0.0)
-    return np.asarray(weight / weight.sum())
-
-
-def _improve(pool: _Pool, game: _Game, search: "_Search", run: Run) -> bool:
+def _improve(pool: _Pool, game: Game, search: "_Search", run: Run) -> bool:
     """Add the policies that a search for the game's belief finds, if they improve the game; tells whether any did."""
     model, found = pool.model, False
     belief = (1 - LEAST_BELIEF) * game.belief + LEAST_BELIEF / model.samples

@@ -5,15 +5,22 @@ from rue.errors import BadInput
 from rue.evaluate import evaluate
 from rue.model import UMDP
 from rue.solution import Hook, Interval, Limits, Outcome, Run, Solution, Solver, Status
-from rue.solvers.adaptive import prove_bound
+from rue.solvers.adaptive import REPORT_BELIEFS, prove_bound
 
 
-def solve(model: UMDP, solver: Solver, *, limits: Limits | None = None, progress: Hook | None = None) -> Solution:
+def solve(
+    model: UMDP,
+    solver: Solver,
+    *,
+    limits: Limits | None = None,
+    progress: Hook | None = None,
+    bound: bool = True,
+) -> Solution:
     """Run a solver on a model and let the judge evaluate its policy.
 
     A limit, or Ctrl-C, ends the search with the best policy so far and says so in `status`. `progress` is called
-    with a `Progress` every now and then. `seconds` is the solver's time, without the judge's and without that of the
-    lower bound on what any policy could do (`lower_bound`), on which a little is spent if there is time left.
+    with a `Progress` every now and then. Then a little is spent on a bound from below on what any policy could do,
+    unless the solver has one, a limit has been reached, or `bound` is False. `seconds` is the solver's time alone.
     """
     if not isinstance(model, UMDP):
         raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
@@ -27,7 +34,7 @@ def solve(model: UMDP, solver: Solver, *, limits: Limits | None = None, progress
         seconds = run.seconds
         run.report("judging", outcome.objective)
         verdict = evaluate(model, outcome.policy)
-        certificate = _regret_certificate(model, outcome, run)
+        certificate = _regret_certificate(model, outcome, run, bound)
     proved = certificate.bound if certificate is not None else 0.0
     return Solution(
         policy=outcome.policy,
@@ -43,10 +50,10 @@ def solve(model: UMDP, solver: Solver, *, limits: Limits | None = None, progress
     )
 
 
-def _regret_certificate(model: UMDP, outcome: Outcome, run: Run) -> Certificate | None:
+def _regret_certificate(model: UMDP, outcome: Outcome, run: Run, bound: bool) -> Certificate | None:
     """A proof of what no policy can do better: the solver's own, or the best that little effort finds."""
     if outcome.certificate is not None and outcome.certificate.objective == "regret":
         return outcome.certificate
     if outcome.status is Status.INFEASIBLE:
         return None
-    return prove_bound(model, run)
+    return prove_bound(model, run, beliefs=REPORT_BELIEFS if bound else 0)

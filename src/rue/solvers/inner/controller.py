@@ -6,7 +6,8 @@ from rue._flat import Array
 from rue._linear import ranges
 from rue.model import UMDP
 from rue.policy import Policy
-from rue.solvers.inner.field import Options, Part
+from rue.solvers.compose import Part, put_together
+from rue.solvers.inner.field import Options
 
 
 def assemble(model: UMDP, options: Options, elsewhere: Array) -> Policy:
@@ -30,24 +31,11 @@ def assemble(model: UMDP, options: Options, elsewhere: Array) -> Policy:
         first[fresh] = 0
         queue.extend(fresh.tolist())
     offset = np.concatenate(([0], np.cumsum([part[0].size for part in parts])))
-    following = np.concatenate(
-        [
-            np.where(part[4] < 0, first[np.maximum(-1 - part[4], 0)], part[4] + base)
-            for part, base in zip(parts, offset, strict=False)
-        ]
-    )
-    choice = np.concatenate([part[2] for part in parts])
-    return Policy(
-        graph=graph,
-        node_state=np.concatenate([part[0] for part in parts]),
-        entry_ptr=np.concatenate(([0], np.cumsum(np.concatenate([part[1] for part in parts])))),
-        choice=choice,
-        weight=np.concatenate([part[3] for part in parts]),
-        next_ptr=np.concatenate(([0], np.cumsum(np.diff(graph.trans_ptr)[choice]))),
-        next_node=following,
-        start_node=np.zeros(1),
-        start_weight=np.ones(1),
-    )
+    numbered = [
+        (*part[:4], np.where(part[4] < 0, first[np.maximum(-1 - part[4], 0)], part[4] + base))
+        for part, base in zip(parts, offset, strict=False)
+    ]
+    return put_together(graph, numbered, np.zeros(1), np.ones(1))
 
 
 def _single(model: UMDP, state: int, choice: int) -> Part:

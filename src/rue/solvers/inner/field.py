@@ -20,8 +20,7 @@ from rue._kernels import options as kernel
 from rue._linear import ranges
 from rue.errors import BadInput
 from rue.model import UMDP
-
-Part = tuple[Array, Array, Array, Array, Array]
+from rue.solvers.compose import Part
 
 
 @dataclass(frozen=True, eq=False)

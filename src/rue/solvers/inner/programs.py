@@ -11,7 +11,8 @@ import numpy as np
 from rue._flat import Array
 from rue._linear import ranges
 from rue.model import Graph
-from rue.solvers.inner.field import Found, Layout, Options, Part, Round
+from rue.solvers.compose import Part
+from rue.solvers.inner.field import Found, Layout, Options, Round
 from rue.solvers.inner.problem import INFINITE, Answer, Engine, Layers
 
 

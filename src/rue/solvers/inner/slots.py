@@ -10,7 +10,8 @@ from rue._flat import Array
 from rue._kernels import layout as arrange
 from rue._kernels import options as kernel
 from rue._linear import ranges
-from rue.solvers.inner.field import Found, Layout, Options, Part, Round, refuse_if
+from rue.solvers.compose import Part
+from rue.solvers.inner.field import Found, Layout, Options, Round, refuse_if
 
 # Nodes after which the search at a state breaks off, at first: so that no state keeps all others waiting.
 FIRST_BUDGET, BUDGET_GROWTH, LAST_BUDGET = 50_000, 10, 10**15

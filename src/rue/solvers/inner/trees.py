@@ -10,7 +10,8 @@ import numpy as np
 from rue._flat import Array
 from rue._kernels import layout as arrange
 from rue._kernels import options as kernel
-from rue.solvers.inner.field import Found, Layout, Options, Part, Round, refuse_if
+from rue.solvers.compose import Part
+from rue.solvers.inner.field import Found, Layout, Options, Round, refuse_if
 from rue.solvers.inner.slots import Slots
 
 # A controller of histories takes about so many bytes for each of them, the search for it about as much again.
