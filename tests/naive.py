@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 from scipy.optimize import linprog
+from scipy.sparse import csr_array
 
 import rue
 
@@ -266,3 +267,132 @@ def pure_trees(naive: Naive, state: int, steps: int, value: list[float], gap: np
                 total += p * b[:, j]
             columns.append(total)
     return np.unique(np.array(columns), axis=0).T
+
+
+Vectors = list[
+    list[Fraction | float]
+]  # what goes on from a state may cost: in each sample, for one policy after another
+
+
+def policy_regrets(naive: Naive) -> list[Vectors]:
+    """At each state the regrets of all stationary deterministic policies from there on, each once."""
+    best = [naive.optimal(k) for k in range(naive.samples)]
+    found: list[dict[tuple, None]] = [{} for _ in range(naive.states)]
+    for policy in naive.policies():
+        for s in range(naive.states):
+            value = [naive.policy_value(policy, k, s) for k in range(naive.samples)]
+            regret = [INF if v == INF else v - best[k][s] for k, v in enumerate(value)]
+            found[s][tuple(regret)] = None
+    return [[list(vector) for vector in own] for own in found]
+
+
+def belief_value(
+    naive: Naive, weight: list[Fraction], depth: int, gap: list, leaf: list[Vectors] | None = None
+) -> Fraction | float:
+    """W(s_0, w) = min over policies of Σ_k w_k · (sum of gaps in k), by a tree of all histories that are told apart.
+
+    After `depth` steps nothing more is paid, which gives a lower bound, or the best of the vectors `leaf` of the state is.
+    Exact if no history is longer.
+    """
+    memory: dict[tuple, Fraction | float] = {}
+
+    def value(s: int, w: tuple[Fraction, ...], left: int) -> Fraction | float:
+        total = sum(w)
+        if naive.goal[s] or total == 0:
+            return Fraction(0)
+        w = tuple(x / total for x in w)
+        key = (s, w, left)
+        if key not in memory:
+            if left > 0:
+                memory[key] = min(follow(c, w, left) for c in naive.choices[s])
+            else:
+                memory[key] = Fraction(0) if leaf is None else min(dot(w, vector) for vector in leaf[s])
+        return INF if memory[key] == INF else total * memory[key]
+
+    def follow(c: int, w: tuple[Fraction, ...], left: int) -> Fraction | float:
+        total = dot(w, gap[c])
+        for t in naive.outcomes[c]:
+            if total == INF:
+                break
+            total += value(naive.successor[t], tuple(x * p for x, p in zip(w, naive.prob[t], strict=True)), left - 1)
+        return total
+
+    return value(naive.initial, tuple(weight), depth)
+
+
+def dot(weight: tuple[Fraction, ...], vector: list[Fraction | float]) -> Fraction | float:
+    """w·v, where zero times infinity is zero."""
+    parts = [x * v for x, v in zip(weight, vector, strict=True) if x > 0]
+    return INF if INF in parts else sum(parts, Fraction(0))
+
+
+def sequence_form(
+    naive: Naive, depth: int, gap: list, *, leaf: list[Vectors] | None = None, start: list[float] | None = None
+) -> float:
+    """min over randomised history-dependent policies of max over k of start_k + the sum of gaps in k, by a linear program.
+
+    One variable x(h,a) ≥ 0 for each history and choice, Σ_a x(h',a) = x(h,a) for each history h' = (h,a,s'). What follows
+    after `depth` steps is as in `belief_value`; to go on with one of the vectors is a choice like any other.
+    """
+    samples = naive.samples
+    column: list[list[float]] = []  # what a variable adds in each sample
+    balance: list[tuple[int, int, float]] = []  # row, variable, coefficient; row 0 is the root
+    rows = 1
+
+    def visit(s: int, prob: list[Fraction], row: int, left: int) -> None:
+        nonlocal rows
+        if left == 0:
+            for vector in [[Fraction(0)] * samples] if leaf is None else leaf[s]:
+                add(row, prob, vector)
+            return
+        for c in naive.choices[s]:
+            x = add(row, prob, gap[c])
+            if x is None:
+                continue
+            for t in naive.outcomes[c]:
+                after = [p * q for p, q in zip(prob, naive.prob[t], strict=True)]
+                if any(after) and not naive.goal[naive.successor[t]]:
+                    balance.append((rows, x, -1.0))
+                    rows += 1
+                    visit(naive.successor[t], after, rows - 1, left - 1)
+
+    def add(row: int, prob: list[Fraction], paid: list[Fraction | float]) -> int | None:
+        """A variable, unless it may cost infinitely much."""
+        if any(p > 0 and v == INF for p, v in zip(prob, paid, strict=True)):
+            return None
+        column.append([float(p * v) if p > 0 else 0.0 for p, v in zip(prob, paid, strict=True)])
+        balance.append((row, len(column) - 1, 1.0))
+        return len(column) - 1
+
+    begin = np.zeros(samples) if start is None else np.array(start, float)
+    if naive.goal[naive.initial]:
+        return float(begin.max())
+    visit(naive.initial, [Fraction(1)] * samples, 0, depth)
+    size = len(column)
+    row, variable, coefficient = zip(*balance, strict=True) if balance else ((), (), ())
+    found = linprog(
+        np.append(np.zeros(size), 1.0),
+        A_ub=np.column_stack([np.array(column).reshape(size, samples).T, -np.ones(samples)]),
+        b_ub=-begin,
+        A_eq=csr_array((coefficient, (row, variable)), shape=(rows, size + 1)),
+        b_eq=np.append(1.0, np.zeros(rows - 1)),
+        bounds=[(0, None)] * size + [(None, None)],
+    )
+    assert found.status in {0, 2}, found.message
+    return float(found.fun) if found.status == 0 else INF
+
+
+def tree_size(naive: Naive, depth: int, most: int) -> int:
+    """How many choices a tree of all histories has, counted up to `most`."""
+    level, count = {naive.initial: 1}, 0
+    for _ in range(depth):
+        after: dict[int, int] = {}
+        for s, number in level.items():
+            for c in naive.choices[s]:
+                count += number
+                for to in {naive.successor[t] for t in naive.outcomes[c] if not naive.goal[naive.successor[t]]}:
+                    after[to] = after.get(to, 0) + number
+        level = after
+        if count > most:
+            return most + 1
+    return count

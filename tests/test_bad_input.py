@@ -377,7 +377,11 @@ PARAMETERS = {
     "model a file name": (lambda: rue.solve("d8.rue", rue.Regret()), ("the model is a str", "expected a rue.UMDP")),
     "unknown method": (
         lambda: specs.parse_method("averge"),
-        ("unknown method 'averge'", "did you mean 'average'?", "known: average, best, cemr, milp, mixture, reg,"),
+        (
+            "unknown method 'averge'",
+            "did you mean 'average'?",
+            "known: adaptive, average, best, cemr, milp, mixture, reg,",
+        ),
     ),
     "unknown parameter of a method": (
         lambda: specs.parse_method("reg", {"step": 1}),

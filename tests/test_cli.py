@@ -385,18 +385,23 @@ def test_compare_takes_the_papers_methods_and_ours_unless_told_otherwise(run):
     facts = run("compare", GRID, "--json").json
     assert [entry["method"] for entry in facts["methods"]] == list(specs.METHODS)
     papers = {"reg-d1", "reg-d2", "reg-d3", "reg-s1", "cemr-d1", "cemr-d2", "cemr-d3", "cemr-s1", "robust", "milp"}
-    assert papers | {"average", "best", "reg-h1", "reg-h2", "reg-h3", "reg-h4", "mixture"} == set(specs.METHODS)
+    assert papers | {"average", "best", "reg-h1", "reg-h2", "reg-h3", "reg-h4", "mixture", "adaptive"} == set(
+        specs.METHODS
+    )
     words = run("compare", GRID).words
     assert words.startswith(f"{GRID}: 20 states, 152 choices, 4 samples")
     for entry in facts["methods"]:
-        assert f"{entry['method']} {entry['max_regret']['upper']:.5g} {entry['mean_regret']:.5g} " in words
+        low, high = entry["max_regret"]["lower"], entry["max_regret"]["upper"]
+        gap = f"{100 * entry['gap']:.2g} %"
+        assert 0 < low <= high
+        assert f"{entry['method']} {high:.5g} {low:.5g} {gap} {entry['mean_regret']:.5g} " in words
 
 
 def test_compare_loses_nothing_when_it_is_piped(run, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     done = run("compare", GRID, "--seconds", 0)
     assert "…" not in done.out
-    for heading in ("method", "max regret", "mean regret", "proved bound", "seconds"):
+    for heading in ("method", "max regret", "at least", "gap", "mean regret", "objective", "seconds"):
         assert heading in done.out
     assert done.out.count("(time_limit)") == len(specs.METHODS)
 

@@ -34,6 +34,8 @@ SOLVERS = (
     rue.WorstCase(2, engine="highs"),
     rue.ExactStationary(),
     rue.Mixture(),
+    rue.Adaptive(),
+    rue.Adaptive(0.01, objective="cost", memory=0.5),
     rue.Average(),
     rue.BestSample(),
 )
@@ -66,9 +68,19 @@ def assert_same_policy(left: rue.Policy, right: rue.Policy) -> None:
         assert_same_array(getattr(left, name), getattr(right, name))
 
 
+def assert_same_certificate(left: rue.Certificate | None, right: rue.Certificate | None) -> None:
+    assert (left is None) == (right is None)
+    if left is not None and right is not None:
+        for field in dataclasses.fields(rue.Certificate):
+            one, other = getattr(left, field.name), getattr(right, field.name)
+            assert_same_array(one, other) if isinstance(one, np.ndarray) else None
+            assert isinstance(one, np.ndarray) or one == other
+
+
 def assert_same_solution(left: rue.Solution, right: rue.Solution) -> None:
     assert_same_policy(left.policy, right.policy)
-    names = {field.name for field in dataclasses.fields(rue.Solution)} - {"policy"}
+    assert_same_certificate(left.certificate, right.certificate)
+    names = {field.name for field in dataclasses.fields(rue.Solution)} - {"policy", "certificate"}
     assert names >= {"solver", "status", "objective", "max_regret", "regret", "seconds", "trace", "counters"}
     for name in names:
         assert getattr(left, name) == getattr(right, name), name

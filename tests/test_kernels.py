@@ -62,6 +62,8 @@ def test_every_kernel_is_compiled_once():
         rue.Regret(2, "stochastic"),
         rue.ExactStationary(),
         rue.Mixture(),
+        rue.Adaptive(0.001),
+        rue.Adaptive(0.001, objective="cost"),
         rue.Average(),
         rue.BestSample(),
     ):

@@ -408,7 +408,7 @@ def _print_comparison(text: str, model: UMDP, solutions: Sequence[Solution]) -> 
         highlight=False,
         soft_wrap=True,
     )
-    table = _table("method", "max regret", "at least", "gap", "mean regret", "proved bound", "seconds")
+    table = _table("method", "max regret", "at least", "gap", "mean regret", "objective", "seconds")
     best = min(solution.max_regret.upper for solution in solutions)
     for solution in solutions:
         status = "" if solution.status is Status.SOLVED else f" ({solution.status.value})"
@@ -419,14 +419,14 @@ def _print_comparison(text: str, model: UMDP, solutions: Sequence[Solution]) -> 
             _number(solution.max_regret.lower),
             _percent(solution.gap),
             _number(solution.mean_regret),
-            _proved(solution),
+            _number(_rounded_up(solution.objective.upper)),
             f"{solution.seconds:.3f}",
         )
     console.print(table)
     console.print(
         "Regrets are the judge's: exact, in the worst sample and on average. No policy of any kind has a max regret "
-        "below what stands under 'at least'; the gap is how far a method may be from that. The proved bound is on "
-        "what the method itself minimises; for reg it bounds the regret.",
+        "below what stands under 'at least', and the gap is how far a method may be from the best. The objective is "
+        "what the method itself minimises, at most; for reg it bounds the regret.",
         style="dim",
     )  # fmt: skip
 
@@ -452,15 +452,20 @@ def _proved(solution: Solution) -> str:
     """What is proved of the solver's own objective."""
     low, high = solution.objective.lower, solution.objective.upper
     close = math.isfinite(high) and high - low <= 1e-6 * max(1.0, high)
-    shown = max(high, 1e-12) if high > 0 else high  # as true, and easier to read than a rounding error
-    return f"{solution.solver.measures} ≤ {_number(shown)}" + ("" if close else f", optimum ≥ {_number(low)}")
+    return f"{solution.solver.measures} ≤ {_number(_rounded_up(high))}" + (
+        "" if close else f", optimum ≥ {_number(low)}"
+    )
+
+
+def _rounded_up(value: float) -> float:
+    """A bound that is as true, and easier to read than a rounding error."""
+    return max(value, 1e-12) if value > 0 else value
 
 
 def _table(*columns: str) -> Table:
     table = Table(header_style="bold", box=None, padding=(0, 2, 0, 0))
     for i, column in enumerate(columns):
-        left = i == 0 or column == "proved bound"
-        table.add_column(column, justify="left" if left else "right", no_wrap=i > 0, overflow="fold")
+        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=i > 0, overflow="fold")
     return table
 
 

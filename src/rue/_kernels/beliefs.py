@@ -31,6 +31,8 @@ NONE, AGAIN = -1, -2
 SAFE = 1.0 - 2e-12
 # Likelihoods closer than this are the same.
 SAME = 1e-12
+# A share that is one but for rounding, and a probability that is zero but for rounding.
+SURE, NEVER = 1.0 - 2.1e-12, 1e-14
 # A likelihood of zero in a link: next to nothing, yet large when multiplied by the inverse of zero.
 TINY, INVERSE_OF_ZERO = 1e-150, 1e200
 
@@ -309,7 +311,7 @@ def plant(world, tree, s, belief):
 
 @fast
 def _sum_bounds(world, tree, bound, node, a):
-    """What a followed choice of a node costs by a bound of what follows. A node that meets itself has to leave."""
+    """What a followed choice costs by a bound on what follows. A node that meets itself tries until it leaves."""
     at = tree.slot[node] + a
     c = world.choice_ptr[tree.state[node]] + a
     first = tree.first[at]
@@ -321,7 +323,8 @@ def _sum_bounds(world, tree, bound, node, a):
             again += tree.share[e]
         elif child != NONE:
             total += tree.share[e] * bound[np.uint32(child)]
-    return total / (1.0 - again) if again < 1.0 - 1e-9 else HUGE
+    # Whoever can never leave does not reach a goal; the share is rounded down, so that it is below one.
+    return total / (1.0 - again) if again < SURE else HUGE
 
 
 @fast
@@ -410,7 +413,7 @@ def _combine(world, tree, c, edge, node, begin, leave, alpha):
                 alpha[k] += world.prob[t, k] * tree.alpha[follow, k]
         tree.next_vector[begin + i] = follow
     for k in range(samples):
-        alpha[k] = alpha[k] / leave[k] if leave[k] > 1e-9 else HUGE
+        alpha[k] = alpha[k] / leave[k] if leave[k] > NEVER else HUGE
 
 
 @fast
@@ -481,6 +484,19 @@ def settle(world, tree, order, stack, place, passes):
     for _ in range(passes):
         for i in range(count):
             _raise_low(world, tree, order[i])
+
+
+@fast
+def relax(world, tree, order, filled, sweeps, tolerance):
+    """Back up the lows of the visited nodes again and again, for circles, until none rises by more than a fraction."""
+    for _ in range(sweeps):
+        rising = False
+        for i in range(filled):
+            before = tree.low[order[i]]
+            _raise_low(world, tree, order[i])
+            rising |= tree.low[order[i]] > before * (1.0 + tolerance)
+        if not rising:
+            break
 
 
 @fast
@@ -611,7 +627,7 @@ def _spread(world, tree, order, filled, stamp):
         for e in range(first, first + size):
             if tree.child[e] == node:
                 again += tree.share[e]
-        if again < 1.0 - 1e-9:
+        if again < SURE:
             tree.reach[node] /= 1.0 - again
         for e in range(first, first + size):
             child = tree.child[e]

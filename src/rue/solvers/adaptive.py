@@ -58,8 +58,9 @@ LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
 CLOSED, CLOSED_COST = 1e-8, 1e-11
 # The time for the policies of other methods: a part of the limit, and no more than so many seconds.
 START_PART, START_SECONDS = 0.2, 2.0
-# The part of the time so far that is kept for putting the policy and the proof together.
-LAST_PART = 0.03
+# What is kept of the time for putting the policy and the proof together: a part of the time so far, and seconds for
+# each node of the policy and each point of the proof.
+LAST_PART, LAST_SECONDS = 0.02, 2e-5
 # Seconds between two games, and beliefs without progress after which the search gives up.
 GAME_SECONDS, STALE = 0.5, 30
 # A bound for the report of other methods may take so many beliefs, and is good enough at such a gap.
@@ -84,7 +85,7 @@ class Adaptive(Solver):
     def __post_init__(self) -> None:
         real_number("gap", self.gap, "0 or more", 0)
         one_of("objective", self.objective, ("regret", "cost"))
-        real_number("memory", self.memory, "more than 0, in gigabytes", 1e-3)
+        real_number("memory", self.memory, "0.01 or more, in gigabytes", 0.01)
 
     @property
     def measures(self) -> str:  # type: ignore[override]
@@ -104,7 +105,7 @@ class Adaptive(Solver):
         search = _Search.begin(model, values, self.objective, self.memory * GIGABYTE, run)
         seconds = min(START_SECONDS, START_PART * run.limits.seconds)
         status = search.take_in(start_policies(model, values, run, seconds)) or search.close(self.gap)
-        return search.outcome(status)
+        return search.outcome(status, self.gap)
 
 
 def lower_bound(model: UMDP, *, limits: Limits | None = None) -> float:
@@ -127,7 +128,7 @@ def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS) -> Ce
         initial = model.graph.initial
         if values.complete and not values.dead[initial].any() and not model.graph.goal[initial]:
             search = _Search.begin(model, values, "regret", GIGABYTE, Inner(outer=run))
-            search.most = beliefs
+            search.most, search.stage = beliefs, "lower bound"
             if search.take_in(start_policies(model, values, run, 0.0)) is None:
                 search.close(REPORT_GAP)
             search.certificate()
@@ -167,7 +168,9 @@ class _Search:
     vectors: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [K, J] of those vectors
     played: float = -np.inf
+    to_do: int = 0  # nodes of the policy and points of the proof
     most: float = math.inf  # beliefs
+    stage: str = "adaptive"
 
     @classmethod
     def begin(cls, model: UMDP, values: OptimalValues, objective: str, memory: float, run: Run) -> "_Search":
@@ -187,9 +190,9 @@ class _Search:
             try:
                 self.graph.add_policy(policy)
             except OutOfMemory:
-                return Status.MEMORY_LIMIT if self.graph.policies else None
+                return Status.MEMORY_LIMIT
             self.run.count("start policies")
-            self.run.report(f"adaptive: {name}")
+            self.run.report(f"{self.stage}: {name}")
         return self.run.stop()
 
     def close(self, gap: float) -> Status:
@@ -212,7 +215,9 @@ class _Search:
             arrived = here <= NEAR * (self.upper - self.lower) or rounds >= PATIENCE
             if arrived or time.perf_counter() - self.played > GAME_SECONDS:
                 self.play()
-            self.run.report(f"adaptive: {self.graph.nodes} beliefs", Interval(min(self.lower, self.upper), self.upper))
+            self.run.report(
+                f"{self.stage}: {self.graph.nodes} beliefs", Interval(min(self.lower, self.upper), self.upper)
+            )
             if self._is_closed(gap):
                 return Status.SOLVED
             status = self._stop()
@@ -242,18 +247,24 @@ class _Search:
         self.game = solve_game(self.matrix, ties=False) if self.vectors.size else None
         if self.game is not None:
             self.graph.favourites = self.vectors[self.game.weight > 0]
+            points = self.proof.points if self.proof is not None else 0
+            self.to_do = self.graph.size_of(self.graph.favourites) + points
         self.played = time.perf_counter()
 
     def _stop(self) -> Status | None:
         if self.graph.nodes > self.most:
             return Status.ITERATION_LIMIT
-        if self.run.seconds_left < LAST_PART * self.run.seconds:
+        if self.run.seconds_left < LAST_PART * self.run.seconds + LAST_SECONDS * self.to_do:
             return Status.TIME_LIMIT
         return self.run.stop()
 
     def _is_closed(self, gap: float) -> bool:
-        left = self.upper - self.lower
-        return left <= max(gap, CLOSED) * self.upper or left <= CLOSED_COST * self.scale
+        return self._are_closed(self.lower, self.upper, gap)
+
+    def _are_closed(self, lower: float, upper: float, gap: float) -> bool:
+        if not np.isfinite(upper):
+            return False
+        return upper - lower <= max(gap, CLOSED) * upper or upper - lower <= CLOSED_COST * self.scale
 
     def _progress(self, mark: tuple[float, float]) -> bool:
         least = 1e-6 * (self.upper - self.lower) if np.isfinite(self.upper) else 0.0
@@ -308,21 +319,27 @@ class _Search:
             self.model.remember("regret bound", _Known).add(certificate)
         return certificate
 
-    def outcome(self, status: Status) -> Outcome:
-        """The best mixture, as a controller, and the certificate."""
-        certificate = self.certificate()
-        lower = certificate.bound if certificate is not None else 0.0
+    def _policy(self) -> Policy:
+        """The best mixture, as a controller; where nothing finite was found, what can be had without a search."""
         self.play()
         if not self.vectors.size:
-            if lower > INFINITE:
-                return infeasible(self.model)
-            return Outcome(policy_at_hand(self.model, None), Interval(lower, np.inf), status, certificate)
+            return policy_at_hand(self.model, None)
         weight = solve_game(self.matrix).weight
-        policy = self.graph.controller(self.vectors[weight > 0], weight[weight > 0])
+        return self.graph.controller(self.vectors[weight > 0], weight[weight > 0])
+
+    def outcome(self, status: Status, gap: float) -> Outcome:
+        """The policy, by the judge, and the certificate. It is solved if what is proved says so."""
+        certificate = self.certificate()
+        lower = certificate.bound if certificate is not None else 0.0
+        if lower > INFINITE:
+            return infeasible(self.model)
+        policy = self._policy()
         verdict = evaluate(self.model, policy)
         upper = (verdict.max_regret if self.objective == "regret" else float(verdict.value.max())) + verdict.error
         self.run.count("beliefs", self.graph.nodes)
         self.run.count("nodes", policy.nodes)
         objective = Interval(min(lower, upper), upper)
+        if status is Status.SOLVED and not self._are_closed(lower, upper, 1.01 * gap):
+            status = Status.UNPROVED
         self.run.report("adaptive: proved", objective)
         return Outcome(policy, objective, status, certificate)

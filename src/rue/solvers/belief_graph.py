@@ -27,6 +27,8 @@ WORTH = 0.01
 PART, MOST = 0.5, 0.25
 # Bounds that are as close as this, relative to the value of the root, have met.
 MET = 1e-13
+# Sweeps after a survey, or backups where there is nothing left to open; they end when no low rises by this fraction.
+FEW_SWEEPS, MANY_BACKUPS, RISE = 2, 2_000_000, 1e-9
 # Lists shorter than this are done before a second thread has started.
 SMALL = 256
 THREADS = 2
@@ -50,7 +52,7 @@ _GROUPS = {
     POINTS: ("inverse", "point_node"),
 }
 _BY_BLOCK = {VECTORS: "vector_block", POINTS: "point_block"}
-_START = {NODES: 1024, ACTIONS: 4096, EDGES: 8192, VECTORS: 4096, NEXTS: 8192, POINTS: 1024}
+_START = {NODES: 256, ACTIONS: 1024, EDGES: 2048, VECTORS: 1024, NEXTS: 2048, POINTS: 256}
 
 
 class OutOfMemory(Exception):
@@ -71,7 +73,8 @@ class BeliefGraph:
     offset: list[int] = field(default_factory=lambda: [0])  # where the nodes of each policy begin, as numbers
     belief: Array = field(default_factory=lambda: np.zeros(0))
     favourites: Array = field(default_factory=lambda: np.zeros(0, np.int32))  # vectors that are never dropped
-    visited: int = 0
+    visited: int = 0  # nodes of the last survey
+    opened: int = 1  # nodes that were listed to be opened after it
     tidy_at: int = MANY_VECTORS
 
     @classmethod
@@ -153,12 +156,15 @@ class BeliefGraph:
         self._order = self._scratch()
         tiny = MET * self.up
         self.visited = kernel.survey(self.world, self.tree, self.belief, WORTH, tiny, *self._order)
+        # Circles take many rounds: a few of them now, many when there is nothing left to open.
+        sweeps = FEW_SWEEPS if self.opened else max(FEW_SWEEPS, MANY_BACKUPS // self.visited)
+        kernel.relax(self.world, self.tree, self._order[0], self.visited, sweeps, RISE)
         if self.tree.vector_number.sum() > self.tidy_at:
             self.drop_vectors()
             self.tidy_at = max(MANY_VECTORS, 2 * int(self.tree.vector_number.sum()))
 
-    def grow(self) -> int:
-        """Open the graph where the bounds are furthest apart as seen from the root; how many nodes were looked at."""
+    def grow(self) -> None:
+        """Open the graph where the bounds are furthest apart as seen from the root."""
         nodes, excess = np.empty(self.visited, np.int32), np.empty(self.visited)
         most = max(64, int(MOST * self.visited))
         count = kernel.frontier(self.tree, self._order[0], self.visited, PART, most, nodes, excess)
@@ -172,7 +178,7 @@ class BeliefGraph:
             self._make_room({group: used[group] + 4 * self.world.widest for group in (NODES, ACTIONS, EDGES, POINTS)})
         fresh = np.arange(before, self.nodes, dtype=np.int32)
         self._scan(fresh, 0, fresh.size)
-        return int(count)
+        self.opened = int(count)
 
     def _scan(self, nodes: Array, first: int, last: int) -> None:
         _in_parts(lambda i, j: kernel.scan(self.tree, self.belief, nodes, i, j), first, last)
@@ -267,6 +273,10 @@ class BeliefGraph:
             (graph.choice_state[taken], ones.astype(np.int64), taken, ones, following),
         ]  # fmt: skip
         return merged(put_together(graph, parts, number[vectors], weight))
+
+    def size_of(self, vectors: Array) -> int:
+        """How many nodes their controller has, at most, besides those of the given policies."""
+        return int(self._behind(vectors).size)
 
     def _behind(self, vectors: Array) -> Array:
         """All vectors of ours that these lead to, themselves included."""

@@ -35,8 +35,10 @@ def solve_game(matrix: Array, *, ties: bool = True) -> Game:  # [K, J], all entr
     pure = np.zeros(count)
     pure[_lowest_mean(worst, matrix.mean(axis=0))] = 1.0
     uniform = np.full(samples, 1.0 / samples)
-    if count == 1 or top == 0.0:
+    if top == 0.0:
         return Game(pure, top, uniform, top)
+    if count == 1:
+        return Game(pure, top, np.eye(samples)[int(matrix[:, 0].argmax())], top)
     # In units in which no entry is above one, whatever the entries of the worst columns are.
     unit = np.maximum(worst / top, 1.0)
     rows = matrix / (top * unit)
