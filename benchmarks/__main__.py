@@ -1,14 +1,14 @@
-"""Run the benchmarks: `python -m benchmarks [peers] [growth] [options] [--quick] [--markdown FILE]`."""
+"""Run the benchmarks: `python -m benchmarks [peers] [growth] [options] [adaptive] [--quick] [--markdown FILE]`."""
 
 import argparse
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import growth, options, peers
+from benchmarks import adaptive, growth, options, peers
 from benchmarks.report import Table, machine
 
-BENCHMARKS = {"peers": peers.run, "growth": growth.run, "options": options.run}
+BENCHMARKS = {"peers": peers.run, "growth": growth.run, "options": options.run, "adaptive": adaptive.run}
 
 
 def main() -> int:

@@ -28,8 +28,22 @@ from rue.certificate import (
 )
 from rue.model import Graph
 
-MODELS = umdps(Shape(states=3, samples=3))
 MANY = 1e100  # a claim where the truth is infinite
+
+
+def lively(seed):
+    """Models in which samples disagree about what is best, so that regret cannot be avoided."""
+    random = np.random.default_rng(seed)
+    inner, samples = int(random.integers(1, 4)), int(random.integers(2, 4))
+    transition, cost = np.zeros((samples, inner + 1, 2, inner + 1)), np.zeros((samples, inner + 1, 2))
+    for k, s, a in itertools.product(range(samples), range(inner), range(2)):
+        transition[k, s, a] = random.multinomial(7, random.dirichlet(np.ones(inner + 1))) / 8
+        transition[k, s, a, inner] += 1 / 8
+        cost[k, s, a] = random.integers(0, 17) / 8
+    return rue.UMDP.from_dense(transition, cost, initial=0, goals=[inner])
+
+
+MODELS = st.one_of(umdps(Shape(states=3, samples=3)), st.integers(0, 10**6).map(lively))
 
 
 def weighted(weight, gap):
@@ -122,29 +136,36 @@ def circle_certificate(draw, model, belief, objective="regret"):
     return dataclasses.replace(made, bound=verify(model, made) * (1 - 1e-12))
 
 
+def exact_gap(model, potential):
+    """The gaps of a potential in exact arithmetic; None if one is negative or the potential is none."""
+    naive = Naive(model)
+    best = [naive.optimal(k) for k in range(model.samples)]
+    h = [[INF if x == INF else Fraction(float(x)) for x in row] for row in potential]
+    gap = [[INF] * model.samples for _ in naive.outcomes]
+    for s, k in itertools.product(range(naive.states), range(model.samples)):
+        dead = best[k][s] == INF
+        if (h[s][k] == INF and not dead) or h[s][k] < 0 or (naive.goal[s] and h[s][k] != 0):
+            return None
+        for c in naive.choices[s]:
+            row = naive.row(c, k)
+            if not dead and all(best[k][to] != INF for to in row):
+                gap[c][k] = naive.cost[c][k] + sum(p * h[to][k] for to, p in row.items()) - h[s][k]
+                if gap[c][k] < 0:
+                    return None
+    return gap
+
+
 def exact_bound(model, certificate, slack=Fraction(0)):
     """The same check in exact arithmetic, with the true optimal values; None if a claim does not follow.
 
     With `slack`, claims must follow with that fraction to spare.
     """
-    naive, graph = Naive(model), model.graph
-    best = [naive.optimal(k) for k in range(model.samples)]
-    h = [[INF if x == INF else Fraction(float(x)) for x in row] for row in certificate.potential]
-    for s, k in itertools.product(range(naive.states), range(model.samples)):
-        dead = best[k][s] == INF
-        if (h[s][k] == INF and not dead) or h[s][k] < 0 or (naive.goal[s] and h[s][k] != 0):
-            return None
-    gap = [[INF] * model.samples for _ in naive.outcomes]
-    for s in range(naive.states):
-        for c, k in itertools.product(naive.choices[s], range(model.samples)):
-            row = naive.row(c, k)
-            if best[k][s] != INF and all(best[k][to] != INF for to in row):
-                gap[c][k] = naive.cost[c][k] + sum(p * h[to][k] for to, p in row.items()) - h[s][k]
-                if gap[c][k] < 0:
-                    return None
+    naive, gap = Naive(model), exact_gap(model, certificate.potential)
+    if gap is None:
+        return None
     weight = [[Fraction(float(x)) for x in row] for row in certificate.weight]
     value = [Fraction(float(x)) for x in certificate.value]
-    ptr = certificate.follow_ptr(graph)
+    ptr = certificate.follow_ptr(model.graph)
     for i, s in enumerate(certificate.state):
         least, place = (INF if naive.choices[s] else 0), ptr[i]
         for c in naive.choices[s]:
@@ -162,8 +183,10 @@ def exact_bound(model, certificate, slack=Fraction(0)):
             least = min(least, total)
         if value[i] * (1 + slack) > least:
             return None
-    minus = [best[k][naive.initial] if certificate.objective == "regret" else 0 for k in range(model.samples)]
-    rest = sum(weight[0][k] * (h[naive.initial][k] - minus[k]) for k in range(model.samples))
+    rest = Fraction(0)
+    for k in range(model.samples):
+        minus = naive.optimal(k)[naive.initial] if certificate.objective == "regret" else 0
+        rest += weight[0][k] * (Fraction(float(certificate.potential[naive.initial, k])) - minus)
     return max((value[0] + rest) / sum(weight[0]), Fraction(0))
 
 
@@ -237,7 +260,7 @@ def acyclic(draw):
 def beliefs(samples):
     """Beliefs in which a sample may have no weight."""
     weights = st.lists(st.integers(0, 4), min_size=samples, max_size=samples).filter(any)
-    return weights.map(lambda w: np.array(w) / sum(w))
+    return st.one_of(st.just(np.ones(samples)), weights.map(np.array)).map(lambda w: w / w.sum())
 
 
 objectives = st.sampled_from(["regret", "cost"])
@@ -446,23 +469,32 @@ def test_the_exact_twin_agrees(data):
 def test_dead_ends_gaps_and_least_costs(model, informed):
     values = rue.optimal_values(model)
     potential = safe_potential(model, values.lower) if informed else np.zeros_like(values.lower)
-    naive, gap = Naive(model), gap_below(model, potential)
+    naive, gap, exact = Naive(model), gap_below(model, potential), exact_gap(model, potential)
     for k in range(model.samples):
         sample, best = _Sample.of(model, k), naive.optimal(k)
         assert [bool(x) for x in ~sample.alive] == [x == INF for x in best]
         least = sample.least_cost(potential[:, k])
         assert best[naive.initial] <= Fraction(least) <= best[naive.initial] + Fraction(1, 10**9)
         for c in range(model.graph.choices):
-            s, row = int(model.graph.choice_state[c]), naive.row(c, k)
-            if best[s] == INF or any(best[to] == INF for to in row):
-                assert gap[c, k] == INF
-            else:
-                h = [Fraction(float(x)) if x != INF else 0 for x in potential[:, k]]
-                exact = naive.cost[c][k] + sum(p * h[to] for to, p in row.items()) - h[s]
-                assert 0 <= Fraction(gap[c, k]) <= exact
+            assert 0 <= gap[c, k] <= exact[c][k] and (gap[c, k] == INF) == (exact[c][k] == INF)
     if informed:
         close = np.where(sample.alive, potential[:, -1], 0) - np.where(sample.alive, values.lower[:, -1], 0)
         assert np.abs(close).max() <= 1e-9
+
+
+@settings(max_examples=150)
+@given(MODELS, st.integers(0, 10**6))
+def test_gaps_that_rounding_may_have_made_negative_are_refused(model, seed):
+    values, random = rue.optimal_values(model), np.random.default_rng(seed)
+    nudge = 1 + random.integers(-8, 9, values.lower.shape) * 2.0**-53
+    potential = np.where(values.dead, INF, values.value * nudge)
+    try:
+        gap = gap_below(model, potential)
+    except NotProved:
+        return
+    exact = exact_gap(model, potential)
+    assert exact is not None
+    assert all(0 <= g <= e for row, twin in zip(gap, exact, strict=True) for g, e in zip(row, twin, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -623,8 +655,8 @@ def test_what_is_no_certificate_and_what_claims_too_much():
         verify(model, "trust me")
     with pytest.raises(rue.BadInput, match=r"rue\.UMDP"):
         verify("model", made)
-    with pytest.raises(NotProved, match=r"claims a bound of 4\.1; its points prove 3\.99"):
-        verify(model, dataclasses.replace(made, bound=4.1))
+    with pytest.raises(NotProved, match=r"claims a bound of 4\.00000001; its points prove 3\.99"):
+        verify(model, dataclasses.replace(made, bound=4.00000001))
     with pytest.raises(rue.BadInput, match="another model"):
         verify(loop(cost=(1.0, 3.0 + 1e-15)), made)
     assert "cost of every policy at least 0, 1 points" in repr(made)

@@ -325,7 +325,9 @@ class _Search:
         if not self.vectors.size:
             return policy_at_hand(self.model, None)
         weight = solve_game(self.matrix).weight
-        return self.graph.controller(self.vectors[weight > 0], weight[weight > 0])
+        self.graph.favourites = self.vectors[weight > 0]
+        self.graph.drop_vectors()
+        return self.graph.controller(self.graph.favourites, weight[weight > 0])
 
     def outcome(self, status: Status, gap: float) -> Outcome:
         """The policy, by the judge, and the certificate. It is solved if what is proved says so."""

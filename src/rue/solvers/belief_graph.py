@@ -27,8 +27,8 @@ WORTH = 0.01
 PART, MOST = 0.5, 0.25
 # Bounds that are as close as this, relative to the value of the root, have met.
 MET = 1e-13
-# Sweeps after a survey, or backups where there is nothing left to open; they end when no low rises by this fraction.
-FEW_SWEEPS, MANY_BACKUPS, RISE = 2, 2_000_000, 1e-9
+# Sweeps after every so many surveys, or backups where nothing is left to open, until no low rises by this fraction.
+RELAX_EVERY, FEW_SWEEPS, MANY_BACKUPS, RISE = 8, 20, 2_000_000, 1e-4
 # Lists shorter than this are done before a second thread has started.
 SMALL = 256
 THREADS = 2
@@ -75,6 +75,7 @@ class BeliefGraph:
     favourites: Array = field(default_factory=lambda: np.zeros(0, np.int32))  # vectors that are never dropped
     visited: int = 0  # nodes of the last survey
     opened: int = 1  # nodes that were listed to be opened after it
+    surveys: int = 0
     tidy_at: int = MANY_VECTORS
 
     @classmethod
@@ -156,9 +157,11 @@ class BeliefGraph:
         self._order = self._scratch()
         tiny = MET * self.up
         self.visited = kernel.survey(self.world, self.tree, self.belief, WORTH, tiny, *self._order)
-        # Circles take many rounds: a few of them now, many when there is nothing left to open.
-        sweeps = FEW_SWEEPS if self.opened else max(FEW_SWEEPS, MANY_BACKUPS // self.visited)
-        kernel.relax(self.world, self.tree, self._order[0], self.visited, sweeps, RISE)
+        self.surveys += 1
+        # Circles take many rounds: some every now and then, many when there is nothing left to open.
+        if self.opened == 0 or self.surveys % RELAX_EVERY == 0:
+            sweeps = FEW_SWEEPS if self.opened else max(FEW_SWEEPS, MANY_BACKUPS // self.visited)
+            kernel.relax(self.world, self.tree, self._order[0], self.visited, sweeps, RISE)
         if self.tree.vector_number.sum() > self.tidy_at:
             self.drop_vectors()
             self.tidy_at = max(MANY_VECTORS, 2 * int(self.tree.vector_number.sum()))
