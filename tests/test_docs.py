@@ -13,7 +13,7 @@ def test_the_example_in_the_readme_runs(tmp_path, monkeypatch, capsys):
     blocks = BLOCK.findall((ROOT / "README.md").read_text())
     assert len(blocks) == 1
     lines = [line for line in blocks[0].splitlines() if line]
-    assert len(lines) <= 15
+    assert len(lines) <= 16
     monkeypatch.chdir(tmp_path)
     exec(compile(blocks[0], "README.md", "exec"), {})
     printed = capsys.readouterr().out
@@ -42,6 +42,15 @@ def test_the_demo_in_the_readme_is_what_it_prints(monkeypatch, capsys):
                 if number
                 else word == other
             )
+
+
+def test_the_examples_on_bounds_print_what_they_show(capsys):
+    pairs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", (ROOT / "docs" / "bounds.md").read_text(), re.DOTALL)
+    assert len(pairs) == 2
+    names: dict = {}
+    for code, shown in pairs:
+        exec(compile(code, "bounds.md", "exec"), names)
+        assert capsys.readouterr().out == shown
 
 
 def test_the_examples_in_the_guide_run():

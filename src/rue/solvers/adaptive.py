@@ -27,7 +27,6 @@ added to each regret (`objective="cost"`).
 """
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -61,10 +60,11 @@ START_PART, START_SECONDS = 0.2, 2.0
 # What is kept of the time for putting the policy and the proof together: a part of the time so far, and seconds for
 # each node of the policy and each point of the proof.
 LAST_PART, LAST_SECONDS = 0.02, 2e-5
-# Seconds between two games, and beliefs without progress after which the search gives up.
-GAME_SECONDS, STALE = 0.5, 30
-# A bound for the report of other methods may take so many beliefs, and is good enough at such a gap.
-REPORT_BELIEFS, REPORT_GAP = 2000, 0.01
+# Rounds between two games, and beliefs without progress after which the search gives up.
+GAME_ROUNDS, STALE = 10, 30
+# A bound for the report of other methods may take so many beliefs, is good enough at such a gap, and is not looked for
+# in models with more numbers than this, where even the first step takes long.
+REPORT_BELIEFS, REPORT_GAP, REPORT_SIZE = 2000, 0.01, 2_000_000
 # Regrets beyond this are infinite.
 INFINITE = 1e80
 
@@ -167,7 +167,6 @@ class _Search:
     game: Game | None = None
     vectors: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [K, J] of those vectors
-    played: float = -np.inf
     to_do: int = 0  # nodes of the policy and points of the proof
     most: float = math.inf  # beliefs
     stage: str = "adaptive"
@@ -213,7 +212,7 @@ class _Search:
             rounds += 1
             here = self.graph.up - self.graph.low
             arrived = here <= NEAR * (self.upper - self.lower) or rounds >= PATIENCE
-            if arrived or time.perf_counter() - self.played > GAME_SECONDS:
+            if arrived or rounds % GAME_ROUNDS == 0:
                 self.play()
             self.run.report(
                 f"{self.stage}: {self.graph.nodes} beliefs", Interval(min(self.lower, self.upper), self.upper)
@@ -249,7 +248,6 @@ class _Search:
             self.graph.favourites = self.vectors[self.game.weight > 0]
             points = self.proof.points if self.proof is not None else 0
             self.to_do = self.graph.size_of(self.graph.favourites) + points
-        self.played = time.perf_counter()
 
     def _stop(self) -> Status | None:
         if self.graph.nodes > self.most:

@@ -5,7 +5,7 @@ from rue.errors import BadInput
 from rue.evaluate import evaluate
 from rue.model import UMDP
 from rue.solution import Hook, Interval, Limits, Outcome, Run, Solution, Solver, Status
-from rue.solvers.adaptive import REPORT_BELIEFS, prove_bound
+from rue.solvers.adaptive import REPORT_BELIEFS, REPORT_SIZE, prove_bound
 
 
 def solve(
@@ -20,7 +20,7 @@ def solve(
 
     A limit, or Ctrl-C, ends the search with the best policy so far and says so in `status`. `progress` is called
     with a `Progress` every now and then. Then a little is spent on a bound from below on what any policy could do,
-    unless the solver has one, a limit has been reached, or `bound` is False. `seconds` is the solver's time alone.
+    unless the solver has one, a limit has been reached, the model is very large, or `bound` is False. `seconds` is the solver's time alone.
     """
     if not isinstance(model, UMDP):
         raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
@@ -56,4 +56,5 @@ def _regret_certificate(model: UMDP, outcome: Outcome, run: Run, bound: bool) ->
         return outcome.certificate
     if outcome.status is Status.INFEASIBLE:
         return None
-    return prove_bound(model, run, beliefs=REPORT_BELIEFS if bound else 0)
+    wanted = bound and model.prob.size <= REPORT_SIZE
+    return prove_bound(model, run, beliefs=REPORT_BELIEFS if wanted else 0)
