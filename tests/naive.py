@@ -291,8 +291,8 @@ def belief_value(
 ) -> Fraction | float:
     """W(s_0, w) = min over policies of Σ_k w_k · (sum of gaps in k), by a tree of all histories that are told apart.
 
-    After `depth` steps nothing more is paid, which gives a lower bound, or the best of the vectors `leaf` of the state is.
-    Exact if no history is longer.
+    After `depth` steps nothing more is paid, which gives a lower bound, or the best of the vectors `leaf` of the state
+    is. Exact if no history is longer.
     """
     memory: dict[tuple, Fraction | float] = {}
 
@@ -329,10 +329,10 @@ def dot(weight: tuple[Fraction, ...], vector: list[Fraction | float]) -> Fractio
 def sequence_form(
     naive: Naive, depth: int, gap: list, *, leaf: list[Vectors] | None = None, start: list[float] | None = None
 ) -> float:
-    """min over randomised history-dependent policies of max over k of start_k + the sum of gaps in k, by a linear program.
+    """min over randomised history-dependent policies of max over k of start_k + the sum of gaps in k: a linear program.
 
-    One variable x(h,a) ≥ 0 for each history and choice, Σ_a x(h',a) = x(h,a) for each history h' = (h,a,s'). What follows
-    after `depth` steps is as in `belief_value`; to go on with one of the vectors is a choice like any other.
+    One variable x(h,a) ≥ 0 for each history and choice, Σ_a x(h',a) = x(h,a) for each history h' = (h,a,s'). What
+    follows after `depth` steps is as in `belief_value`; to go on with one of the vectors is a choice like any other.
     """
     samples = naive.samples
     column: list[list[float]] = []  # what a variable adds in each sample

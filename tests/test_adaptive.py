@@ -64,6 +64,14 @@ def load(path: Path) -> rue.UMDP:
 def random_model(seed: int, states: int = 4, samples: int = 4, traps: bool = True) -> rue.UMDP:
     """A small model whose rows, in eighths, have cycles, differing supports and, now and then, a trap."""
     draw = np.random.default_rng(seed)
+    while True:
+        try:
+            return _random_model(draw, states, samples, traps)
+        except rue.BadInput:  # some sample has no way to the goal
+            continue
+
+
+def _random_model(draw: np.random.Generator, states: int, samples: int, traps: bool) -> rue.UMDP:
     inner, samples = int(draw.integers(1, states + 1)), int(draw.integers(1, samples + 1))
     trap = inner if traps and draw.random() < 0.3 else None
     goal = inner + (trap is not None)
@@ -271,7 +279,7 @@ def test_cost_and_regret_agree_where_all_samples_cost_the_same():
 
 @pytest.fixture(scope="module")
 def grid() -> rue.UMDP:
-    return rue.domains.Disaster(width=10, height=10, seed=1).sample(15, seed=1)
+    return rue.domains.Disaster(width=15, height=15, seed=1).sample(15, seed=1)
 
 
 def fresh(model: rue.UMDP) -> rue.UMDP:
@@ -282,7 +290,7 @@ def fresh(model: rue.UMDP) -> rue.UMDP:
 @pytest.mark.parametrize("seconds", [0, 1e-9, 0.003, 0.05, 0.3])
 @pytest.mark.parametrize("objective", ["regret", "cost"])
 def test_time_limits(grid, seconds, objective):
-    solution = adaptive(fresh(grid), seconds=seconds, objective=objective)
+    solution = adaptive(fresh(grid), gap=0, seconds=seconds, objective=objective)
     assert solution.status is rue.Status.TIME_LIMIT
     assert math.isfinite(solution.max_regret.upper)
     assert solution.seconds < seconds + 1.5
@@ -296,19 +304,18 @@ def test_iteration_limits(iterations):
     assert math.isfinite(solution.max_regret.upper)
 
 
-def test_interrupted():
-    model = rue.domains.Disaster(width=15, height=15, seed=1).sample(15, seed=1)
+def test_interrupted(grid):
     timer = threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     try:
-        solution = adaptive(model, gap=0)
+        solution = adaptive(fresh(grid), gap=0)
     finally:
         timer.cancel()
     assert solution.status is rue.Status.INTERRUPTED
     assert math.isfinite(solution.max_regret.upper)
 
 
-@pytest.mark.parametrize("memory", [0.001, 0.002, 0.005])
+@pytest.mark.parametrize("memory", [0.01, 0.02])
 def test_memory_is_bounded(grid, memory, monkeypatch):
     largest = []
     make_room, drop = BeliefGraph._make_room, BeliefGraph.drop_vectors
@@ -317,23 +324,34 @@ def test_memory_is_bounded(grid, memory, monkeypatch):
         try:
             make_room(self, wanted)
         finally:
-            largest.append(self.bytes / self.memory)
+            largest.append(self.bytes)
 
     def watch_drop(self, *args):
         drop(self, *args)
-        largest.append(self.bytes / self.memory)
+        largest.append(self.bytes)
 
     monkeypatch.setattr(BeliefGraph, "_make_room", watch_room)
     monkeypatch.setattr(BeliefGraph, "drop_vectors", watch_drop)
-    solution = adaptive(fresh(grid), gap=0.001, memory=memory)
+    solution = adaptive(fresh(grid), gap=0, memory=memory)
     assert solution.status is rue.Status.MEMORY_LIMIT
     assert math.isfinite(solution.max_regret.upper)
-    assert max(largest) <= 1
+    assert solution.max_regret.lower > 0
+    assert max(largest) <= memory * 1e9
 
 
 def test_memory_for_not_even_one_policy():
-    model = rue.domains.Disaster(width=20, height=20, seed=1).sample(15, seed=1)
-    solution = adaptive(model, memory=0.001)
+    states, samples = 300, 300
+    draw = np.random.default_rng(1)
+    ahead = np.repeat(np.arange(1, states), 2)  # a chain with two choices at each state, the last of which is a goal
+    graph = rue.Graph(
+        np.append(np.arange(0, 2 * states, 2), 2 * states - 2),
+        np.tile([0, 1], states - 1),
+        np.arange(2 * states - 1),
+        ahead,
+        0,
+    )
+    model = rue.UMDP(graph, np.ones((ahead.size, samples)), draw.integers(1, 9, (ahead.size, samples)) / 4)
+    solution = adaptive(model, memory=0.01, seconds=2)
     assert solution.status is rue.Status.MEMORY_LIMIT
     assert math.isfinite(solution.max_regret.upper)
 
@@ -386,11 +404,13 @@ def test_paying_for_a_look(price):
     assert solution.max_regret.lower == pytest.approx(min(price, 1.0), rel=1e-6)
 
 
-@pytest.mark.parametrize("leave", [0.5, 0.1, 0.01, 1e-3, 1e-6])
+@pytest.mark.parametrize("leave", [0.5, 0.1, 0.01, 1e-3, pytest.param(1e-5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("states", [1, 2, 5])
 def test_going_round(states, leave):
-    """Nothing is ever learned on the way round, and each lap costs 1 or 3 by the choice and the sample: the regret is that
-    of the fair coin, whatever the chance to leave."""
+    """Nothing is ever learned on the way round, and all laps together cost 1 or 3 more, by the choice and the sample.
+
+    The regret is that of the fair coin, whatever the chance to leave.
+    """
     builder = rue.Builder(samples=2)
     for i in range(states):
         last = {"s0": 1 - leave, "G": leave} if i == states - 1 else {f"s{i + 1}": 1.0}
@@ -451,9 +471,9 @@ def test_solutions_are_kept_in_files(tmp_path):
 
 
 def test_the_initial_state_is_a_goal():
-    builder = rue.Builder(samples=2, initial="G")
+    builder = rue.Builder(samples=2)
     builder.add("A", "x", {"G": 1.0}, cost=1.0)
-    solution = adaptive(builder.goal("G").build(), gap=0)
+    solution = adaptive(builder.goal("G").initial("G").build(), gap=0)
     assert solution.status is SOLVED
     assert solution.max_regret == rue.Interval(0.0, 0.0)
 
@@ -468,7 +488,7 @@ def test_where_all_samples_are_one_there_is_no_regret(seed):
         assert solution.max_regret.upper <= 1e-9 * typical_cost(model)
 
 
-def lock(looks: float, *, shared: bool = True) -> rue.UMDP:
+def lock(looks: float) -> rue.UMDP:
     """A look tells the sample with some probability, and then a shared state has a trap behind one of two doors."""
     builder = rue.Builder(samples=2)
     stay = {"I": 1 - looks} if looks < 1 else {}
@@ -514,13 +534,6 @@ def test_a_trap_is_avoided_however_rare(risk):
     assert solution.status is SOLVED
     assert solution.max_regret.upper == pytest.approx(6, rel=1e-6)
     assert solution.max_regret.lower == pytest.approx(6, rel=1e-6)
-
-
-def test_a_sample_that_is_dead_where_it_begins():
-    builder = rue.Builder(samples=2)
-    builder.add("A", "a", {"G": [1, 0], "D": [0, 1]}, cost=1.0)
-    builder.add("D", "stay", {"D": 1.0}, cost=1.0)
-    assert adaptive(builder.goal("G").build()).status is INFEASIBLE
 
 
 def test_free_cycles_are_left_open_or_closed_but_never_wrong():

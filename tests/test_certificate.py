@@ -465,7 +465,7 @@ def test_the_exact_twin_agrees(data):
 
 
 @settings(max_examples=150)
-@given(umdps(Shape(states=4, samples=2)), st.booleans())
+@given(st.one_of(umdps(Shape(states=4, samples=2)), st.integers(0, 10**6).map(lively)), st.booleans())
 def test_dead_ends_gaps_and_least_costs(model, informed):
     values = rue.optimal_values(model)
     potential = safe_potential(model, values.lower) if informed else np.zeros_like(values.lower)
@@ -560,7 +560,7 @@ def test_a_potential_above_the_costs_is_refused():
         else:
             with pytest.raises(NotProved, match=r"the gap of choice 0 \(state 0.* in sample 0; expected 0 or more"):
                 verify(model, certificate)
-    for wrong, place in ((-1.0, (0, 0)), (np.nan, (0, 0)), (1.0, (1, 0)), (INF, (0, 1))):
+    for wrong, place in ((-1.0, (0, 0)), (np.nan, (0, 0)), (1e308, (0, 0)), (1.0, (1, 0)), (INF, (0, 1))):
         potential = np.zeros((2, 2))
         potential[place] = wrong
         with pytest.raises(NotProved, match="the potential of state"):
@@ -590,6 +590,20 @@ def test_where_moving_is_free():
     safe = safe_potential(model, rough)
     assert (safe <= rough).all() and safe == pytest.approx(rough, rel=1e-11)
     gap_below(model, safe)
+
+
+def test_least_costs_of_slow_chains():
+    # Two states that lead to each other and hardly ever to the goal: factors lose most of their digits.
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        out = random.integers(1, 1000, 2) * 2.0**-40
+        transition = np.zeros((1, 3, 1, 3))
+        transition[0, 0, 0, 1:] = 1 - out[0], out[0]
+        transition[0, 1, 0, [0, 2]] = 1 - out[1], out[1]
+        model = rue.UMDP.from_dense(transition, random.integers(1, 9, (1, 3, 1)) / 8, goals=[2])
+        exact = Naive(model).optimal(0)[0]
+        least = _Sample.of(model, 0).least_cost(np.zeros(3))
+        assert exact <= Fraction(least) <= exact * (1 + Fraction(1, 1000))
 
 
 def test_chances_beyond_all_numbers():

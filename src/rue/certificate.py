@@ -59,9 +59,9 @@ TINY = 1e-290
 SMALL = 1e-60
 # The largest weight of a point lies between the inverse of this and this.
 LARGE_WEIGHT = 1e30
-# No claim is larger, and it stands for infinite gaps.
+# No claim and no finite potential is larger, and it stands for infinite gaps.
 LARGE_VALUE = 1e150
-# How far, relative to its sum, a belief may be from one.
+# How far the sum of a belief may be from one.
 BELIEF_TOLERANCE = 1e-9
 # Gaps, relative to the largest cost, up to which a choice is taken for a policy of least cost, in turn.
 NEAR = (1e-10, 1e-8, 1e-6, 1e-4, 2.0)
@@ -242,7 +242,7 @@ def _check_points(model: UMDP, certificate: Certificate, gap: Array) -> None:
     proved = np.empty(certificate.points)
     for part in points.parts():
         proved[part] = points.backup(part)
-    short = np.flatnonzero(points.value > proved)
+    short = np.flatnonzero(~(points.value <= proved))
     if short.size:
         i = int(short[0])
         raise NotProved(
@@ -403,7 +403,7 @@ class _Sample:
     def gap_below(self, potential: Array) -> Array:  # [C]
         """The gaps, rounded down; infinite where a dead end is risked. `NotProved` if one may be negative."""
         graph = self.graph
-        odd = ~((potential >= 0) & (potential < np.inf)) & ~((potential == np.inf) & ~self.alive)
+        odd = ~((potential >= 0) & (potential <= LARGE_VALUE)) & ~((potential == np.inf) & ~self.alive)
         odd |= graph.goal & (potential != 0)
         if odd.any():
             state = int(np.flatnonzero(odd)[0])
@@ -413,7 +413,7 @@ class _Sample:
                 f"expected {expected}; {int(odd.sum())} are off in all"
             )
         gap, error, falls = self.drift(np.where(self.alive, potential, 0.0), self.cost)
-        wrong = np.flatnonzero(self.allowed & falls & (gap < error))
+        wrong = np.flatnonzero(self.allowed & falls & ~(gap >= error))
         if wrong.size:
             c = int(wrong[0])
             raise NotProved(
@@ -432,7 +432,7 @@ class _Sample:
             potential = np.where(self.alive, value, 0.0) * (1 - room)
             for _ in range(ROUNDS):
                 gap, error, falls = self.drift(potential, self.cost)
-                wrong = np.flatnonzero(self.allowed & falls & (gap < error))
+                wrong = np.flatnonzero(self.allowed & falls & ~(gap >= error))
                 if wrong.size == 0:
                     return np.where(self.alive, potential, np.inf)
                 # No gap is negative where no successor is lower; that ends it where going round is free.

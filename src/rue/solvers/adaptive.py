@@ -60,8 +60,9 @@ START_PART, START_SECONDS = 0.2, 2.0
 # What is kept of the time for putting the policy and the proof together: a part of the time so far, and seconds for
 # each node of the policy and each point of the proof.
 LAST_PART, LAST_SECONDS = 0.02, 2e-5
-# Rounds between two games, and beliefs without progress after which the search gives up.
-GAME_ROUNDS, STALE = 10, 30
+# Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: many, or few
+# where nothing is left to open.
+GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
 # A bound for the report of other methods may take so many beliefs, is good enough at such a gap, and is not looked for
 # in models with more numbers than this, where even the first step takes long.
 REPORT_BELIEFS, REPORT_GAP, REPORT_SIZE = 2000, 0.01, 2_000_000
@@ -204,14 +205,14 @@ class _Search:
     def _close(self, gap: float) -> Status:
         self.play()
         self.graph.move(self._mixed(self._dual()))
-        rounds, stale, mark = 0, 0, (0.0, np.inf)
+        rounds, gaps = 0, [np.inf]
         while True:
             self.graph.survey()
             self._look()
             self.run.iterations += 1
             rounds += 1
             here = self.graph.up - self.graph.low
-            arrived = here <= NEAR * (self.upper - self.lower) or rounds >= PATIENCE
+            arrived = here <= NEAR * (self.upper - self.lower) < np.inf or rounds >= PATIENCE
             if arrived or rounds % GAME_ROUNDS == 0:
                 self.play()
             self.run.report(
@@ -223,10 +224,10 @@ class _Search:
             if status:
                 return status
             if arrived:
-                stale = 0 if self._progress(mark) else stale + 1
-                if stale > STALE:
+                gaps.append(self.upper - self.lower)
+                window = STALE if self.graph.opened else STALE_CLOSED
+                if len(gaps) > window and not gaps[-1] < SHRINK * gaps[-1 - window]:
                     return Status.UNPROVED
-                mark = (self.lower, self.upper)
                 self.write_proof()
                 self.graph.move(self._next_belief())
                 rounds = 0
@@ -263,10 +264,6 @@ class _Search:
         if not np.isfinite(upper):
             return False
         return upper - lower <= max(gap, CLOSED) * upper or upper - lower <= CLOSED_COST * self.scale
-
-    def _progress(self, mark: tuple[float, float]) -> bool:
-        least = 1e-6 * (self.upper - self.lower) if np.isfinite(self.upper) else 0.0
-        return self.lower > mark[0] + least or self.upper < mark[1] - least
 
     def _dual(self) -> Array:  # [K]
         return self.game.belief if self.game is not None else np.full(self.model.samples, 1.0 / self.model.samples)
@@ -339,7 +336,7 @@ class _Search:
         self.run.count("beliefs", self.graph.nodes)
         self.run.count("nodes", policy.nodes)
         objective = Interval(min(lower, upper), upper)
-        if status is Status.SOLVED and not self._are_closed(lower, upper, 1.01 * gap):
+        if status is Status.SOLVED and not self._are_closed(lower, upper - 2 * verdict.error, 1.01 * gap):
             status = Status.UNPROVED
         self.run.report("adaptive: proved", objective)
         return Outcome(policy, objective, status, certificate)

@@ -19,16 +19,18 @@ from rue.optimal import OptimalValues
 from rue.policy import Policy
 from rue.solvers.compose import merged, part_of, put_together
 
-# Likelihoods below this fraction of the largest count as zero, where nothing is forbidden.
-LEAST_LIKELY = 1e-9
+# Likelihoods below this fraction of the largest count as zero, unless some regret is so much larger than that of the
+# best policy.
+LEAST_LIKELY, LARGE_REGRET = 1e-9, 1e4
 # A choice makes a new vector if it closes this part of a node's gap.
 WORTH = 0.01
 # The part of the gap, as seen from the root, of the nodes that are opened in one round, and how many of those visited.
 PART, MOST = 0.5, 0.25
 # Bounds that are as close as this, relative to the value of the root, have met.
 MET = 1e-13
-# Sweeps after every so many surveys, or backups where nothing is left to open, until no low rises by this fraction.
-RELAX_EVERY, FEW_SWEEPS, MANY_BACKUPS, RISE = 8, 20, 2_000_000, 1e-4
+# Sweeps after every so many surveys until no low rises by this fraction; backups and fraction if nothing is to be opened.
+RELAX_EVERY, FEW_SWEEPS, RISE = 8, 20, 1e-4
+MANY_BACKUPS, LEAST_RISE = 2_000_000, 1e-9
 # Lists shorter than this are done before a second thread has started.
 SMALL = 256
 THREADS = 2
@@ -68,7 +70,7 @@ class BeliefGraph:
     world: World
     tree: Tree
     memory: float  # bytes that the arrays may take
-    least: float
+    least: float = 0.0  # likelihoods that count as zero
     policies: list[Policy] = field(default_factory=list)
     offset: list[int] = field(default_factory=lambda: [0])  # where the nodes of each policy begin, as numbers
     belief: Array = field(default_factory=lambda: np.zeros(0))
@@ -84,14 +86,12 @@ class BeliefGraph:
         graph = model.graph
         potential = safe_potential(model, values.lower)
         gap = gap_below(model, potential)
-        forbidden = np.isinf(gap)
-        gap = np.where(forbidden, kernel.HUGE, gap)
+        gap = np.where(np.isinf(gap), kernel.HUGE, gap)
         out = np.diff(graph.trans_ptr[graph.choice_ptr])  # outcomes of all choices of each state
         widest = int(max(out.max(initial=1), np.diff(graph.choice_ptr).max(initial=1))) + BLOCK
         fallback = np.full(graph.states, NONE, np.int32)
         world = World(graph.choice_ptr, graph.trans_ptr, graph.successor, model.prob, gap, fallback, widest)
-        least = 0.0 if forbidden.any() else LEAST_LIKELY
-        return cls(model, potential, world, _empty_tree(graph.states, model.samples), memory, least)
+        return cls(model, potential, world, _empty_tree(graph.states, model.samples), memory)
 
     @property
     def low(self) -> float:
@@ -141,11 +141,19 @@ class BeliefGraph:
         """Evaluate the graph at a belief; the first time, plant its root."""
         self.belief = belief
         if self.nodes == 0:
+            self.least = self._least_likely()
             kernel.plant(self.world, self.tree, self.model.graph.initial, belief)
             kernel.scan(self.tree, belief, np.zeros(1, np.int32), 0, 1)
             return
         _in_parts(lambda first, last: kernel.load(self.world, self.tree, belief, first, last), 0, self.nodes)
         kernel.settle(self.world, self.tree, *self._scratch(), 2)
+
+    def _least_likely(self) -> float:
+        """Likelihoods that may count as zero: none if what they stand for may be forbidden, or worth very much."""
+        regret = self.root_vectors()[1]
+        small = regret.max(axis=1).min(initial=np.inf)
+        large = max(self.tree.alpha[: self.tree.count[VECTORS]].max(initial=0.0), self.world.gap.max(initial=0.0))
+        return LEAST_LIKELY if large <= LARGE_REGRET * small else 0.0
 
     def survey(self) -> None:
         """Back up both bounds wherever the best choices from below lead."""
@@ -160,8 +168,8 @@ class BeliefGraph:
         self.surveys += 1
         # Circles take many rounds: some every now and then, many when there is nothing left to open.
         if self.opened == 0 or self.surveys % RELAX_EVERY == 0:
-            sweeps = FEW_SWEEPS if self.opened else max(FEW_SWEEPS, MANY_BACKUPS // self.visited)
-            kernel.relax(self.world, self.tree, self._order[0], self.visited, sweeps, RISE)
+            sweeps, rise = (FEW_SWEEPS, RISE) if self.opened else (MANY_BACKUPS // self.visited, LEAST_RISE)
+            kernel.relax(self.world, self.tree, self._order[0], self.visited, sweeps, rise)
         if self.tree.vector_number.sum() > self.tidy_at:
             self.drop_vectors()
             self.tidy_at = max(MANY_VECTORS, 2 * int(self.tree.vector_number.sum()))

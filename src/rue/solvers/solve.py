@@ -20,7 +20,8 @@ def solve(
 
     A limit, or Ctrl-C, ends the search with the best policy so far and says so in `status`. `progress` is called
     with a `Progress` every now and then. Then a little is spent on a bound from below on what any policy could do,
-    unless the solver has one, a limit has been reached, the model is very large, or `bound` is False. `seconds` is the solver's time alone.
+    unless the solver has one, a limit was reached, the model is very large, or `bound` is False. `seconds` is the
+    solver's time alone.
     """
     if not isinstance(model, UMDP):
         raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
