@@ -2,8 +2,8 @@
 
 from rue import domains, theory
 from rue.build import Builder, Counts, count_transitions, from_counts, from_transitions
-from rue.certificate import Certificate, NotProved, verify
-from rue.errors import BadFile, BadInput, NotSolved, RueError, SolverFailed
+from rue.certificate import Certificate, verify
+from rue.errors import BadFile, BadInput, NotProved, NotSolved, RueError, SolverFailed
 from rue.evaluate import Evaluation, evaluate
 from rue.io import load, save
 from rue.model import UMDP, Graph

@@ -48,7 +48,7 @@ import numpy as np
 from rue._check import one_of, real_number
 from rue._flat import Array
 from rue._linear import ranges, solve_chain
-from rue.errors import BadInput, RueError, SolverFailed
+from rue.errors import BadInput, NotProved, SolverFailed
 from rue.model import UMDP, Graph
 
 # Twice the rounding error of one operation, so that products of such errors are covered as well.
@@ -73,10 +73,6 @@ ROUNDS = 100
 ROOM = (0.0, 1e-12, 1e-9, 1e-6)
 # Numbers that are handled together in the check of the points: they stay in the cache.
 CHUNK = 1 << 16
-
-
-class NotProved(RueError):
-    """A certificate that does not prove what it claims; the message says where."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
-"""What can go wrong, as four exceptions.
+"""What can go wrong, as five exceptions.
 
 Bad input is an error at the door with one line that says where, what and what was expected. A limit
 is no exception but a status; `Solution.require` turns it into `NotSolved` for those who want that. A
-backend that fails is `SolverFailed`. Everything else is our own bug, and an assertion.
+backend that fails is `SolverFailed`. A certificate that does not hold is `NotProved`. Everything else is our own bug, and an assertion.
 """
 
 import difflib
@@ -26,6 +26,10 @@ class BadFile(BadInput):
 
 class NotSolved(RueError):
     """A solution was required, and a limit came first."""
+
+
+class NotProved(RueError):
+    """A certificate that does not prove what it claims; the message says where."""
 
 
 class SolverFailed(RueError):

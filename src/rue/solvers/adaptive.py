@@ -34,7 +34,8 @@ import numpy as np
 
 from rue._check import one_of, real_number
 from rue._flat import Array
-from rue.certificate import Certificate, NotProved, verify
+from rue.certificate import Certificate, verify
+from rue.errors import NotProved
 from rue.evaluate import evaluate
 from rue.model import UMDP
 from rue.optimal import OptimalValues, optimal_values

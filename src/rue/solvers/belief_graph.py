@@ -28,7 +28,7 @@ WORTH = 0.01
 PART, MOST = 0.5, 0.25
 # Bounds that are as close as this, relative to the value of the root, have met.
 MET = 1e-13
-# Sweeps after every so many surveys until no low rises by this fraction; backups and fraction if nothing is to be opened.
+# Sweeps after every so many surveys until no low rises by this fraction; backups and fraction if nothing is to open.
 RELAX_EVERY, FEW_SWEEPS, RISE = 8, 20, 1e-4
 MANY_BACKUPS, LEAST_RISE = 2_000_000, 1e-9
 # Lists shorter than this are done before a second thread has started.
