@@ -1,8 +1,8 @@
 """What can go wrong, as five exceptions.
 
-Bad input is an error at the door with one line that says where, what and what was expected. A limit
-is no exception but a status; `Solution.require` turns it into `NotSolved` for those who want that. A
-backend that fails is `SolverFailed`. A certificate that does not hold is `NotProved`. Everything else is our own bug, and an assertion.
+Bad input is an error at the door with one line that says where, what and what was expected. A limit is no exception but
+a status; `Solution.require` turns it into `NotSolved` for those who want that. A backend that fails is `SolverFailed`,
+and a certificate that does not hold is `NotProved`. Everything else is our own bug, and an assertion.
 """
 
 import difflib
