@@ -571,6 +571,24 @@ def test_what_verify_does_not_prove_is_not_called_solved():
     assert solution.max_regret.upper == pytest.approx(0.5, rel=1e-6)
 
 
+def test_what_is_infinite_stays_so_however_unlikely_it_is():
+    # Waiting in s1 costs nothing and makes sample 0 less likely by 3/8 each time, yet never impossible: what comes
+    # after 300 times has to reach the goal in sample 0, too.
+    builder = rue.Builder(samples=3)
+    builder.add("s0", "a", {"s0": [1, 0.625, 0.125], "s2": [0, 0.375, 0.875]}, cost=[0.25, 1.25, 0.5])
+    builder.add("s0", "b", {"s1": [0.25, 1, 1], "s2": [0.75, 0, 0]}, cost=[2, 0, 0])
+    builder.add("s0", "c", {"s2": 1.0}, cost=0.0)
+    builder.add("s1", "a", {"s1": [0.375, 1, 0], "s2": [0, 0, 1], "G": [0.625, 0, 0]}, cost=[1, 0, 0])
+    builder.add("s1", "b", {"s2": [1, 0.5, 0.75], "G": [0, 0.5, 0.25]}, cost=1.5)
+    builder.add("s2", "a", {"s0": [0.75, 0.75, 0.375], "s2": [0.25, 0.25, 0.625]}, cost=[1.25, 0, 0.5])
+    builder.add("s2", "b", {"s2": 1.0}, cost=1.75)
+    builder.add("s2", "c", {"s0": [0.125, 0, 0.25], "s2": [0.5, 1, 0.375], "G": [0.375, 0, 0.375]}, cost=[1.5, 2, 0])
+    model = builder.goal("G").build()
+    solution = adaptive(model, gap=0.01, seconds=5)
+    assert solution.max_regret.lower <= solution.max_regret.upper <= 1.27
+    assert solution.max_regret.upper <= rue.solve(model, rue.Mixture()).max_regret.upper + 1e-6
+
+
 @pytest.mark.parametrize("leave", [1e-6, 2.0**-20, 2.0**-31, 1e-10, 2.0**-40, 1e-12])
 def test_choices_that_hardly_ever_leave(leave):
     """Each try costs so little that all in all it is 1 or 3, by the choice and the sample."""

@@ -256,7 +256,7 @@ class _Points:
 
     graph: Graph
     prob: Array  # [T, K]
-    even: Array  # [C] choices with the same probabilities in all samples
+    full_prob: Array  # [T, K] with those that are so small
     gap: Array  # [C, K]
     state: Array  # [P]
     weight: Array  # [P, K]
@@ -267,12 +267,10 @@ class _Points:
 
     @classmethod
     def of(cls, model: UMDP, certificate: Certificate, gap: Array) -> "_Points":
-        prob = _without_small(model.prob)
-        differs = (model.prob != prob[:, :1]).any(axis=1)
         return cls(
             model.graph,
-            prob,
-            ~np.logical_or.reduceat(differs, model.graph.trans_ptr[:-1]),
+            _without_small(model.prob),
+            model.prob,
             np.minimum(_without_small(gap), LARGE_VALUE),
             certificate.state,
             _without_small(certificate.weight),
@@ -303,29 +301,33 @@ class _Points:
             for i, t in enumerate(range(graph.trans_ptr[c], graph.trans_ptr[c + 1])):
                 total += self.ahead(part, weight * self.prob[t], int(graph.successor[t]), self.follow[place + i])
             total *= 1 - self.margin
-            if self.even[c]:
-                level = self.keeps_level(part, weight, c, place)
-                total[level] = np.maximum(total, self.value[part])[level]
+            short = np.flatnonzero(total < self.value[part])
+            if short.size:
+                level = short[self.keeps_level(part[short], weight[short], c, place[short])]
+                total[level] = self.value[part[level]]
             np.minimum(least, total, out=least)
             place = place + (graph.trans_ptr[c + 1] - graph.trans_ptr[c])
         return least
 
     def keeps_level(self, part: Array, weight: Array, c: int, place: Array) -> Array:
-        """Whether the claims follow for a choice that has the same probabilities T in all samples.
+        """Whether the claims follow for a choice that has the same probabilities T in all samples that have weight.
 
         W(s', T w) = T W(s', w), and the probabilities sum to one, so that r ≤ w·g + Σ_t T_t r_t is
         0 ≤ w·g + Σ_t T_t (r_t − r), where nothing is lost to rounding if one can go round for free with the same claim.
         """
         graph, claim = self.graph, self.value[part]
         up, down = weight @ self.gap[c], np.zeros(part.size)
+        even = np.ones(part.size, bool)
         for i, t in enumerate(range(graph.trans_ptr[c], graph.trans_ptr[c + 1])):
+            prob = self.full_prob[t, weight.argmax(axis=1)]
+            even &= ((self.full_prob[t] == prob[:, None]) | (weight == 0)).all(axis=1)
             follow = self.follow[place + i]
             same = (follow >= 0) & (self.weight[follow] == weight).all(axis=1)
             there = self.ahead(part, weight, int(graph.successor[t]), follow)
             rise = np.where(same, there, there * (1 - self.margin)) - claim
-            up += self.prob[t, 0] * np.maximum(rise, 0.0)
-            down += self.prob[t, 0] * np.maximum(-rise, 0.0)
-        return np.asarray(up * (1 - self.margin) >= down * (1 + self.margin))
+            up += prob * np.maximum(rise, 0.0)
+            down += prob * np.maximum(-rise, 0.0)
+        return np.asarray(even & (up * (1 - self.margin) >= down * (1 + self.margin)))
 
     def ahead(self, part: Array, weight: Array, state: int, follow: Array) -> Array:
         """What the followers prove for weights that arrive at a state."""

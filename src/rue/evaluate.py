@@ -6,14 +6,21 @@ is decided on the graph. The regret (the paper's Definition 2) is
 
     reg_k(π) = V_k(π) − V*_k                          at the initial state
 
-The linear systems of all samples are solved together by Gauss–Seidel sweeps outward from the goals, or one by one
-by sparse factorisation where sweeps are slow. Neither is believed: with h a bound on the number of steps, the
-error is at most max(|c + Pv − v| / (h − Ph)) · h, which is computed with rounding errors on the safe side. The
-judge shares no engine with the solvers, and every regret that people see is from here.
+The linear systems of all samples are solved together, one strongly connected component of the chain after the other,
+what follows first: a controller with memory is mostly a tree above small cycles, and a node that is on no cycle needs
+one update. The other components are swept (Gauss–Seidel, outward from the goals) until nothing changes any more; where
+that takes too long, the component alone is solved directly, by elimination of its nodes if it is small and by sparse
+factorisation if not, with all that follows it known. Components are those of all samples together.
+
+None of this is believed: with h a bound on the number of steps, the error is at most max(|c + Pv − v| / (h − Ph)) · h
+over all nodes, which is computed with rounding errors on the safe side. Components where that is too much are solved
+directly too, and it is proved anew. The judge shares no engine with the solvers, and every regret that people see is
+from here.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -29,8 +36,10 @@ from rue.policy import Policy, check_policy
 
 TOLERANCE = 1e-13
 SWEEPS = 400
-# Relative error with which the sweeps are good enough; beyond it a sample is factorised.
+# Relative error with which the sweeps are good enough; beyond it a component is solved directly.
 GOOD_ERROR = 1e-9
+# Components of at most so many nodes are eliminated, as a full matrix; larger ones are factorised.
+DENSE = 128
 # Samples that are solved together: enough to share every index, few enough to stay in memory.
 BLOCK = 8
 THREADS = 2
@@ -164,7 +173,7 @@ def _at_start(rows: "_Chain", node_value: Array) -> Array:  # [k]
 
 @dataclass(frozen=True, eq=False)
 class _Chain:
-    """The visited part of a controller, as rows that serve every sample."""
+    """The visited part of a controller, as rows that serve every sample, by strongly connected components."""
 
     model: UMDP
     policy: Policy
@@ -174,6 +183,7 @@ class _Chain:
     target: Array
     transition: Array
     share: Array
+    part_ptr: Array  # where each component begins; it leads only to itself, to earlier ones and to goals
     surely: bool  # every visited node reaches a goal by transitions that are positive in all samples
 
     @classmethod
@@ -183,16 +193,17 @@ class _Chain:
         start = policy.start_node if start is None else start
         goal_node = graph.goal[policy.node_state]
         shape = (policy.entry_ptr, policy.choice, policy.next_ptr, policy.next_node, graph.trans_ptr)
+        full = (policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node, graph.trans_ptr)
         order = chain.explore(*shape, model.ever_live, start, goal_node)
-        place, row_ptr, target, transition, share = chain.rows(
-            order, policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node,
-            graph.trans_ptr, goal_node, model.ever_live,
-        )  # fmt: skip
+        _, row_ptr, target, _, _ = chain.rows(order, *full, goal_node, model.ever_live)
+        sequence, part_ptr = chain.components(row_ptr, target)
+        order = order[sequence]
+        place, row_ptr, target, transition, share = chain.rows(order, *full, goal_node, model.ever_live)
         always = model.always_live[transition].astype(float)[:, None]
         always.flags.writeable = False
         every = np.arange(order.size, dtype=np.int32)
         surely = bool(chain.proper(row_ptr, target, np.arange(target.size), always, 0, 1, every)[1][0])
-        return cls(model, policy, order, place[start], row_ptr, target, transition, share, surely)
+        return cls(model, policy, order, place[start], row_ptr, target, transition, share, part_ptr, surely)
 
     def load(self, first: int) -> "_Numbers":
         """The numbers of a block of samples, without those in which the policy is improper."""
@@ -241,20 +252,80 @@ def _doubt_rare_exits(cost: Array, leave: Array, counts: Array) -> None:
 
 def _solve(numbers: _Numbers) -> tuple[Array, Array, Array]:
     """Values, ε and weights such that the true values lie within value ± ε·weight."""
-    rows, cost = numbers.rows, numbers.cost
-    nodes, samples = cost.shape
-    value, weight = np.zeros((nodes + 1, samples)), np.zeros((nodes + 1, samples))
-    arrays = (rows.row_ptr, rows.target, numbers.prob)
-    slow, epsilon = np.zeros(samples), np.empty(samples)
-    chain.sweep(*arrays, cost, value, weight, SWEEPS, TOLERANCE, slow)
-    chain.prove(*arrays, cost, value, weight, epsilon)
-    loose = ~(epsilon * weight.max(axis=0) <= GOOD_ERROR * value.max(axis=0))
-    hard = np.flatnonzero(((slow > 0) | ~np.isfinite(epsilon) | loose) & np.isfinite(cost).all(axis=0))
-    for k in hard:
-        value[:-1, k], weight[:-1, k] = _factorise(numbers, int(k))
-    if hard.size:
-        chain.prove(*arrays, cost, value, weight, epsilon)
-    return value, epsilon, weight
+    guess = _Guess.first(numbers)
+    epsilon = np.empty(numbers.cost.shape[1])
+    chain.prove(*guess.arrays, epsilon)
+    error = epsilon * guess.weight.max(axis=0)
+    if guess.improve(error):
+        chain.prove(*guess.arrays, epsilon)
+    return guess.value, epsilon, guess.weight
+
+
+@dataclass(frozen=True, eq=False)
+class _Guess:
+    """Values and expected steps of all nodes in a block of samples, to be proved; both are zero at the goals."""
+
+    numbers: _Numbers
+    value: Array  # [nodes + 1, k]
+    weight: Array  # [nodes + 1, k]
+    direct: Array  # [components, k] which were not swept but solved directly
+
+    @classmethod
+    def first(cls, numbers: _Numbers) -> "_Guess":
+        """By sweeps, and directly where sweeps are slow."""
+        nodes, samples = numbers.cost.shape
+        direct = np.zeros((numbers.rows.part_ptr.size - 1, samples), bool)
+        guess = cls(numbers, np.zeros((nodes + 1, samples)), np.zeros((nodes + 1, samples)), direct)
+        guess._settle(0)
+        return guess
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """What the kernels take: the equations and what is held to solve them."""
+        rows, numbers = self.numbers.rows, self.numbers
+        return rows.row_ptr, rows.target, numbers.prob, numbers.cost, self.value, self.weight
+
+    def improve(self, error: Array) -> bool:
+        """Solve directly what makes the errors of some samples too large; whether there is anything to be solved."""
+        highest, longest = self.value.max(axis=0), self.weight.max(axis=0)
+        loose = ~(error <= GOOD_ERROR * highest)
+        if not loose.any():
+            return False
+        limit = np.where(loose, GOOD_ERROR * highest / np.maximum(longest, 1.0), np.inf)
+        part_ptr = self.numbers.rows.part_ptr
+        first = chain.mark(part_ptr, *self.arrays, limit, self.direct)
+        self._settle(first)
+        return bool(first < part_ptr.size - 1)
+
+    def _settle(self, part: int) -> None:
+        """Go through the components from one on; what follows them is known."""
+        part_ptr = self.numbers.rows.part_ptr
+        while True:
+            part = chain.settle(part_ptr, part, *self.arrays, SWEEPS, TOLERANCE, DENSE, self.direct)
+            if part == part_ptr.size - 1:
+                return
+            for k in np.flatnonzero(self.direct[part]):
+                self._factorise(int(part_ptr[part]), int(part_ptr[part + 1]), int(k))
+            part += 1
+
+    def _factorise(self, begin: int, end: int, k: int) -> None:
+        """Values and expected steps of a component in one sample by a sparse factorisation of I − P."""
+        rows, size = self.numbers.rows, end - begin
+        outcomes = slice(rows.row_ptr[begin], rows.row_ptr[end])
+        row = np.repeat(np.arange(size), np.diff(rows.row_ptr[begin : end + 1]))
+        target, prob = rows.target[outcomes], self.numbers.prob[outcomes, k]
+        inside = (target >= begin) & (target < end)
+        leaves = ~inside & (prob > 0)
+
+        def carried(held: Array) -> Array:
+            return np.bincount(row[leaves], prob[leaves] * held[target[leaves], k], size)
+
+        right = np.column_stack([self.numbers.cost[begin:end, k] + carried(self.value), 1.0 + carried(self.weight)])
+        if not np.isfinite(right).all():  # nothing will be proved
+            return
+        with suppress(SolverFailed):  # it takes so long that the factors are singular in these numbers
+            solved = solve_chain(row, np.where(inside, target - begin, size), prob, right)
+            self.value[begin:end, k], self.weight[begin:end, k] = solved.T
 
 
 def _load_nodes(rows: _Chain, entering: Entering, first: int) -> tuple[_Numbers, Array]:
@@ -269,40 +340,20 @@ def _load_nodes(rows: _Chain, entering: Entering, first: int) -> tuple[_Numbers,
 
 
 def _solve_nodes(numbers: _Numbers, entering: Entering, first: int) -> tuple[Array, Array]:
-    """The value of each node and a bound on its error; factorised where sweeps are slow or leave too much open."""
-    rows, cost = numbers.rows, numbers.cost
-    nodes, samples = cost.shape
-    value, weight = np.zeros((nodes + 1, samples)), np.zeros((nodes + 1, samples))
-    arrays = (rows.row_ptr, rows.target, numbers.prob)
-    slow = np.zeros(samples)
-    chain.sweep(*arrays, cost, value, weight, SWEEPS, TOLERANCE, slow)
+    """The value of each node and a bound on its error."""
+    rows = numbers.rows
+    guess = _Guess.first(numbers)
 
     def prove() -> Array:
-        error = np.empty((nodes, samples))
-        chain.prove_nodes(*arrays, cost, value, weight, *entering, rows.transition, rows.model.prob, first, error)
+        error = np.empty(numbers.cost.shape)
+        chain.prove_nodes(rows.part_ptr, *guess.arrays, *entering, rows.transition, rows.model.prob, first, error)
         return error
 
     error = prove()
-    loose = ~(error.max(axis=0, initial=0.0) <= GOOD_ERROR * value.max(axis=0))
-    hard = np.flatnonzero(((slow > 0) | loose) & np.isfinite(cost).all(axis=0))
-    if not hard.size:
-        return value[:-1], error
-    swept, swept_error = value[:-1].copy(), error
-    for k in hard:
-        value[:-1, k], weight[:-1, k] = _factorise(numbers, int(k))
-    error = prove()
+    swept = guess.value[:-1].copy()
+    if not guess.improve(error.max(axis=0, initial=0.0)):
+        return swept, error
     # Nodes that come to an end soon may be known from the sweeps, where others spoil the factors.
-    better = error < swept_error
-    return np.where(better, value[:-1], swept), np.where(better, error, swept_error)
-
-
-def _factorise(numbers: _Numbers, k: int) -> tuple[Array, Array]:
-    """Values and expected steps in one sample by a sparse factorisation of I − P."""
-    rows = numbers.rows
-    row = np.repeat(np.arange(rows.order.size), np.diff(rows.row_ptr))
-    right = np.column_stack([numbers.cost[:, k], np.ones(rows.order.size)])
-    try:
-        solved = solve_chain(row, rows.target, numbers.prob[:, k], right)
-    except SolverFailed:  # it takes so long that the factors are singular in these numbers
-        solved = np.zeros_like(right)
-    return solved[:, 0], solved[:, 1]
+    better_error = prove()
+    better = better_error < error
+    return np.where(better, guess.value[:-1], swept), np.where(better, better_error, error)

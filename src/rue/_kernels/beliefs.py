@@ -24,7 +24,9 @@ from numba import njit
 
 fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "nnan", "contract"})
 
-HUGE = 1e100  # stands for infinity: what must not be done
+# Both stand for infinity: the gap of what must not be done, and the regret of a controller that may miss the goal. The
+# second stays infinite however unlikely it is, as likelihoods are never below 1e-140 (`LEAST`).
+FORBIDDEN, HUGE, LEAST = 1e100, 1e250, 1e-140
 BLOCK = 16
 NONE, AGAIN = -1, -2
 # Values from below are rounded down by this fraction, more than the arithmetic of a backup can be off.
@@ -75,7 +77,7 @@ def _set_weight(tree, node, belief, weight):
 @fast
 def _one_step(world, s, weight):
     """min over choices of w·g: a lower bound."""
-    best = HUGE * HUGE
+    best = np.inf
     for c in range(np.uint64(world.choice_ptr[s]), np.uint64(world.choice_ptr[s + 1])):
         total = 0.0
         for k in range(weight.size):
@@ -324,7 +326,7 @@ def _sum_bounds(world, tree, bound, node, a):
         elif child != NONE:
             total += tree.share[e] * bound[np.uint32(child)]
     # Whoever can never leave does not reach a goal; the share is rounded down, so that it is below one.
-    return total / (1.0 - again) if again < SURE else HUGE
+    return total / (1.0 - again) if again < SURE else FORBIDDEN
 
 
 @fast
@@ -396,7 +398,7 @@ def _combine(world, tree, c, edge, node, begin, leave, alpha):
     """The regrets of a choice and then the vectors of the nodes it leads to, which are listed from `begin` on."""
     samples = alpha.size
     for k in range(samples):
-        alpha[k] = world.gap[c, k]
+        alpha[k] = world.gap[c, k] if world.gap[c, k] < FORBIDDEN else np.inf
         leave[k] = 1.0
     for i in range(world.trans_ptr[c + 1] - world.trans_ptr[c]):
         t = world.trans_ptr[c] + i
@@ -410,7 +412,10 @@ def _combine(world, tree, c, edge, node, begin, leave, alpha):
         elif world.choice_ptr[to] < world.choice_ptr[to + 1]:
             follow = world.fallback[to] if child == NONE else tree.vector[child]
             for k in range(samples):
-                alpha[k] += world.prob[t, k] * tree.alpha[follow, k]
+                if tree.alpha[follow, k] < HUGE:
+                    alpha[k] += world.prob[t, k] * tree.alpha[follow, k]
+                elif world.prob[t, k] > 0.0:
+                    alpha[k] = np.inf
         tree.next_vector[begin + i] = follow
     for k in range(samples):
         alpha[k] = alpha[k] / leave[k] if leave[k] > NEVER else HUGE
@@ -450,7 +455,7 @@ def _follow(world, tree, node, a, belief, least, weight, scratch):
             continue
         for k in range(scratch.size):
             scratch[k] = scratch[k] / most
-            if scratch[k] < least:
+            if scratch[k] < max(least, LEAST):
                 scratch[k] = 0.0
         child, place = _find(tree, to, scratch)
         if child == NONE:

@@ -1,8 +1,8 @@
 """The Markov chain of a policy, in many samples at once: rows, sweeps, and the proof of their result.
 
 Node i of the chain has outcomes `row_ptr[i]:row_ptr[i+1]` to nodes `target` with probability `prob[:, k]` in
-sample k. Nodes are in the order of the sweeps, nearest to a goal first; goals share the last place, and
-self-loops are taken out.
+sample k. Nodes are in the order of the sweeps: component by component, what follows first, and within a component
+nearest to a goal first. Goals share the last place, and self-loops are taken out.
 """
 
 import numpy as np
@@ -11,6 +11,9 @@ from numba import njit
 ROUNDING = 2.0**-53
 # Numbers below this lose their precision; it is added to every bound on a rounding error.
 TINY = 1e-290
+# Elimination of the nodes of a component takes about as long as size²/8 sweeps: small ones are not swept for longer,
+# but so often at least.
+LEAST_SWEEPS = 8
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -116,6 +119,72 @@ def rows(order, entry_ptr, choice, weight, next_ptr, next_node, trans_ptr, goal_
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def components(row_ptr, target):
+    """The places by strongly connected components, what follows first; and where each of these begins.
+
+    Tarjan's algorithm: a place is the first of its component if nothing that follows it leads to an earlier open
+    place, and then all that was found since and is still open belongs to it. A component is closed when all that
+    follows it is, which is the order wanted. Within one the places stay in their order.
+    """
+    count = row_ptr.size - 1
+    found = np.zeros(count + 1, np.int32)  # when a place was found, from 1 on; 0: not yet; beyond `count`: closed
+    found[count] = count + 1
+    earliest = np.empty(count, np.int32)  # found when: the first open place that it leads to, as far as is known
+    cursor = row_ptr[:-1].copy()
+    part = np.empty(count, np.int32)
+    path = np.empty(count, np.int32)
+    still_open = np.empty(count, np.int32)
+    parts = 0
+    finds = 0
+    waiting = 0
+    for root in range(count):
+        if found[root] > 0:
+            continue
+        depth = 0
+        fresh = root
+        while True:
+            if fresh >= 0:
+                finds += 1
+                found[fresh] = finds
+                earliest[fresh] = finds
+                path[depth] = fresh
+                depth += 1
+                still_open[waiting] = fresh
+                waiting += 1
+                fresh = -1
+            i = path[depth - 1]
+            if cursor[i] < row_ptr[i + 1]:
+                to = target[cursor[i]]
+                cursor[i] += 1
+                if found[to] == 0:
+                    fresh = to
+                else:
+                    earliest[i] = min(earliest[i], found[to])
+                continue
+            if earliest[i] == found[i]:
+                while found[i] <= count:
+                    waiting -= 1
+                    found[still_open[waiting]] = count + 1
+                    part[still_open[waiting]] = parts
+                parts += 1
+            depth -= 1
+            if depth == 0:
+                break
+            earliest[path[depth - 1]] = min(earliest[path[depth - 1]], earliest[i])
+    part_ptr = np.zeros(parts + 1, np.int64)
+    for i in range(count):
+        part_ptr[part[i] + 1] += 1
+    for p in range(parts):
+        part_ptr[p + 1] += part_ptr[p]
+    fill = part_ptr[:-1].copy()
+    sequence = np.empty(count, np.int32)
+    for i in range(count):
+        sequence[fill[part[i]]] = i
+        fill[part[i]] += 1
+    return sequence, part_ptr
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def load(
     order, entry_ptr, choice, weight, row_ptr, transition, share, model_prob, model_cost, first, prob, cost, leave
 ):
@@ -202,17 +271,45 @@ def silence(row_ptr, visited, keep, prob, cost):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sweep(row_ptr, target, prob, cost, value, weight, sweeps, tolerance, slowest):
-    """Gauss–Seidel sweeps in all samples, of values and of the number of steps, which share every probability.
+def settle(part_ptr, part, row_ptr, target, prob, cost, value, weight, sweeps, tolerance, small, direct):
+    """Values and numbers of steps in all samples, component by component from `part` on: what follows is known then.
 
-    They end when no value changes by more than a fraction; `slowest[k]` says by how much more one still does.
+    A component is swept; where that is slow, which is noted in `direct`, or was noted before, its nodes are
+    eliminated. One of more than `small` nodes is left to the caller: it is what is returned, else the number of all.
     """
-    count, samples = cost.shape
+    samples = cost.shape[1]
     now = np.empty(samples)
     steps = np.empty(samples)
+    change = np.empty(samples)
+    for p in range(part, part_ptr.size - 1):
+        begin = part_ptr[p]
+        end = part_ptr[p + 1]
+        if end == begin + 1:
+            _sweep(begin, end, row_ptr, target, prob, cost, value, weight, 1, tolerance, now, steps, change)
+            continue
+        most = min(sweeps, LEAST_SWEEPS + (end - begin) ** 2 // 8)
+        _sweep(begin, end, row_ptr, target, prob, cost, value, weight, most, tolerance, now, steps, change)
+        for k in range(samples):
+            direct[p, k] |= change[k] > 0.0
+            if direct[p, k] and end - begin <= small:
+                _eliminate(begin, end, k, row_ptr, target, prob, cost, value, weight)
+        if end - begin > small and direct[p].any():
+            return p
+    return part_ptr.size - 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sweep(begin, end, row_ptr, target, prob, cost, value, weight, sweeps, tolerance, now, steps, change):
+    """Gauss–Seidel sweeps over a component, of values and of the number of steps, which share every probability.
+
+    They end when no value changes by more than a fraction and no number of steps by more than a half, so that it
+    still falls by a half or more with each step, as the proof needs. `change[k]` is positive where one still does.
+    What is no number does not count as a change: nothing is proved of it, and sweeps would not help.
+    """
+    samples = cost.shape[1]
     for _ in range(sweeps):
-        slowest[:] = 0.0
-        for i in range(count):
+        change[:] = 0.0
+        for i in range(begin, end):
             for k in range(samples):
                 now[k] = cost[i, k]
                 steps[k] = 1.0
@@ -222,11 +319,84 @@ def sweep(row_ptr, target, prob, cost, value, weight, sweeps, tolerance, slowest
                     now[k] += prob[j, k] * value[to, k]
                     steps[k] += prob[j, k] * weight[to, k]
             for k in range(samples):
-                slowest[k] = max(slowest[k], abs(now[k] - value[i, k]) - tolerance * now[k])
+                more = abs(now[k] - value[i, k]) - tolerance * now[k]
+                longer = abs(steps[k] - weight[i, k]) - 0.5
+                change[k] = more if more > change[k] else change[k]
+                change[k] = longer if longer > change[k] else change[k]
                 value[i, k] = now[k]
                 weight[i, k] = steps[k]
-        if slowest.max() <= 0.0:
+        if change.max() <= 0.0:
             break
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _eliminate(begin, end, k, row_ptr, target, prob, cost, value, weight):
+    """Values and numbers of steps of a component in one sample: its nodes are eliminated, the last one first.
+
+    As Grassmann, Taksar and Heyman do it: the chance to leave a node is the sum of the chances of where it leads to,
+    not 1 minus the chance to stay. Nothing is ever subtracted, so that slow chains lose no precision.
+    """
+    size = end - begin
+    # The chances to come to each node, to leave the component, and what is paid and how many steps are made on the way.
+    step = np.zeros((size, size + 3))
+    for i in range(size):
+        step[i, size + 1] = cost[begin + i, k]
+        step[i, size + 2] = 1.0
+        for j in range(row_ptr[begin + i], row_ptr[begin + i + 1]):
+            if prob[j, k] > 0.0:
+                if begin <= target[j] < end:
+                    step[i, target[j] - begin] += prob[j, k]
+                else:
+                    step[i, size] += prob[j, k]
+                    step[i, size + 1] += prob[j, k] * value[target[j], k]
+                    step[i, size + 2] += prob[j, k] * weight[target[j], k]
+    for i in range(size - 1, -1, -1):
+        leave = step[i, size]
+        for j in range(i):
+            leave += step[i, j]
+        if leave == 0.0:  # not visited in this sample
+            leave = 1.0
+        for j in range(i):
+            step[i, j] /= leave
+        for j in range(size, size + 3):
+            step[i, j] /= leave
+        for before in range(i):
+            chance = step[before, i]
+            if chance > 0.0:
+                for j in range(i):
+                    step[before, j] += chance * step[i, j]
+                for j in range(size, size + 3):
+                    step[before, j] += chance * step[i, j]
+    for i in range(size):
+        value[begin + i, k] = step[i, size + 1]
+        weight[begin + i, k] = step[i, size + 2]
+        for j in range(i):
+            value[begin + i, k] += step[i, j] * value[begin + j, k]
+            weight[begin + i, k] += step[i, j] * weight[begin + j, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def mark(part_ptr, row_ptr, target, prob, cost, value, weight, limit, direct):
+    """Note in `direct` the components in which ε is beyond the limit of a sample (see `prove`); the first new one.
+
+    A component of one node is as exact as can be. If there is nothing new, it is the number of all.
+    """
+    samples = cost.shape[1]
+    backup = np.empty(samples)
+    carried = np.empty(samples)
+    need = np.empty(samples)
+    parts = part_ptr.size - 1
+    first = parts
+    for p in range(parts):
+        if part_ptr[p + 1] == part_ptr[p] + 1:
+            continue
+        for i in range(part_ptr[p], part_ptr[p + 1]):
+            _doubt(i, row_ptr, target, prob, cost, value, weight, backup, carried, need)
+            for k in range(samples):
+                if need[k] > limit[k] and not direct[p, k]:
+                    direct[p, k] = True
+                    first = min(first, p)
+    return first
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -249,31 +419,45 @@ def prove(row_ptr, target, prob, cost, value, weight, epsilon):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def prove_nodes(
-    row_ptr, target, prob, cost, value, weight, before_ptr, before, owner, transition, model_prob, first, error
+    part_ptr, row_ptr, target, prob, cost, value, weight, before_ptr, before, owner, transition, model_prob, first, error
 ):
     """For each node and sample a bound on the error of `value`; infinite if none is proved.
 
-    What a node can reach is a chain of its own, so that only the r/d of `prove` there counts. Nodes are taken by it,
-    the largest first, and each gives its own to all that lead to it and have none yet.
+    What a node can reach is a chain of its own, so that only the r/d of `prove` there counts: the largest of them.
+    What follows a component is known before it. Within one, nodes are taken by theirs, the largest first, and each
+    gives its own to all that lead to it and have none yet.
     """
     count, samples = cost.shape
     backup = np.empty(samples)
     carried = np.empty(samples)
-    need = np.empty((count, samples))
-    for i in range(count):
-        _doubt(i, row_ptr, target, prob, cost, value, weight, backup, carried, need[i])
-    seen = np.empty(count + 1, np.bool_)
+    largest = np.zeros((count + 1, samples))
+    seen = np.ones(count + 1, np.bool_)
     queue = np.empty(count + 1, np.int32)
-    for k in range(samples):
-        seen[:] = False
-        for i in np.argsort(-need[:, k]):
-            if seen[i]:
-                continue
-            seen[i] = True
-            queue[0] = i
-            reached = _reach_back(queue, 1, seen, before_ptr, before, owner, transition, model_prob, first + k)
-            for q in range(reached):
-                error[queue[q], k] = need[i, k] * weight[queue[q], k] if need[i, k] < np.inf else np.inf
+    for p in range(part_ptr.size - 1):
+        begin = part_ptr[p]
+        end = part_ptr[p + 1]
+        for i in range(begin, end):
+            _doubt(i, row_ptr, target, prob, cost, value, weight, backup, carried, largest[i])
+            for j in range(row_ptr[i], row_ptr[i + 1]):
+                if not begin <= target[j] < end:
+                    for k in range(samples):
+                        if model_prob[transition[j], first + k] > 0.0:
+                            largest[i, k] = max(largest[i, k], largest[target[j], k])
+        if end == begin + 1:
+            continue
+        for k in range(samples):
+            seen[begin:end] = False
+            for i in begin + np.argsort(-largest[begin:end, k]):
+                if seen[i]:
+                    continue
+                seen[i] = True
+                queue[0] = i
+                reached = _reach_back(queue, 1, seen, before_ptr, before, owner, transition, model_prob, first + k)
+                for q in range(reached):
+                    largest[queue[q], k] = largest[i, k]
+    for i in range(count):
+        for k in range(samples):
+            error[i, k] = largest[i, k] * weight[i, k] if largest[i, k] < np.inf else np.inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

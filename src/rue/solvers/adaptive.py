@@ -36,7 +36,7 @@ from rue._check import one_of, real_number
 from rue._flat import Array
 from rue.certificate import Certificate, verify
 from rue.errors import NotProved
-from rue.evaluate import evaluate
+from rue.evaluate import Evaluation, evaluate
 from rue.model import UMDP
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
@@ -199,9 +199,11 @@ class _Search:
     def close(self, gap: float) -> Status:
         """Search until the bounds are within a fraction of each other, or something stops it."""
         try:
-            return self._close(gap)
+            status = self._close(gap)
         except OutOfMemory:
-            return Status.MEMORY_LIMIT
+            status = Status.MEMORY_LIMIT
+        self.graph.drop_vectors()
+        return status
 
     def _close(self, gap: float) -> Status:
         self.play()
@@ -213,7 +215,7 @@ class _Search:
             self.run.iterations += 1
             rounds += 1
             here = self.graph.up - self.graph.low
-            arrived = here <= NEAR * (self.upper - self.lower) < np.inf or rounds >= PATIENCE
+            arrived = here <= NEAR * (self.upper - self.lower) < np.inf or rounds >= PATIENCE or not self.graph.opened
             if arrived or rounds % GAME_ROUNDS == 0:
                 self.play()
             self.run.report(
@@ -315,15 +317,22 @@ class _Search:
             self.model.remember("regret bound", _Known).add(certificate)
         return certificate
 
-    def _policy(self) -> Policy:
-        """The best mixture, as a controller; where nothing finite was found, what can be had without a search."""
+    def _judged_policy(self) -> tuple[Policy, Evaluation]:
+        """The best mixture, as a controller, by the judge; where nothing finite was found, what needs no search."""
         self.play()
-        if not self.vectors.size:
-            return policy_at_hand(self.model, None)
-        weight = solve_game(self.matrix).weight
-        self.graph.favourites = self.vectors[weight > 0]
-        self.graph.drop_vectors()
-        return self.graph.controller(self.graph.favourites, weight[weight > 0])
+        known, matrix = self.vectors, self.matrix
+        if not known.size:
+            policy = policy_at_hand(self.model, None)
+            return policy, evaluate(self.model, policy)
+        verdict = None
+        # The judge may not be able to tell the cost of a controller that hardly ever ends from infinity.
+        for usable in (np.ones(known.size, bool), self.graph.is_given(known)):
+            if verdict is None or (usable.any() and not np.isfinite(verdict.max_regret)):
+                weight = solve_game(matrix[:, usable]).weight
+                policy = self.graph.controller(known[usable][weight > 0], weight[weight > 0])
+                verdict = evaluate(self.model, policy)
+        assert verdict is not None
+        return policy, verdict
 
     def outcome(self, status: Status, gap: float) -> Outcome:
         """The policy, by the judge, and the certificate. It is solved if what is proved says so."""
@@ -331,8 +340,7 @@ class _Search:
         lower = certificate.bound if certificate is not None else 0.0
         if lower > INFINITE:
             return infeasible(self.model)
-        policy = self._policy()
-        verdict = evaluate(self.model, policy)
+        policy, verdict = self._judged_policy()
         upper = (verdict.max_regret if self.objective == "regret" else float(verdict.value.max())) + verdict.error
         self.run.count("beliefs", self.graph.nodes)
         self.run.count("nodes", policy.nodes)

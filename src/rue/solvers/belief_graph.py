@@ -30,7 +30,7 @@ PART, MOST = 0.5, 0.25
 MET = 1e-13
 # Sweeps after every so many surveys until no low rises by this fraction; backups and fraction if nothing is to open.
 RELAX_EVERY, FEW_SWEEPS, RISE = 8, 20, 1e-4
-MANY_BACKUPS, LEAST_RISE = 2_000_000, 1e-9
+MANY_BACKUPS, LEAST_RISE = 500_000, 1e-9
 # Lists shorter than this are done before a second thread has started.
 SMALL = 256
 THREADS = 2
@@ -86,7 +86,7 @@ class BeliefGraph:
         graph = model.graph
         potential = safe_potential(model, values.lower)
         gap = gap_below(model, potential)
-        gap = np.where(np.isinf(gap), kernel.HUGE, gap)
+        gap = np.where(np.isinf(gap), kernel.FORBIDDEN, gap)
         out = np.diff(graph.trans_ptr[graph.choice_ptr])  # outcomes of all choices of each state
         widest = int(max(out.max(initial=1), np.diff(graph.choice_ptr).max(initial=1))) + BLOCK
         fallback = np.full(graph.states, NONE, np.int32)
@@ -134,12 +134,16 @@ class BeliefGraph:
         found = np.empty(self.tree.vector_number[self.model.graph.initial], np.int32)
         kernel.root_vectors(self.tree, self.model.graph.initial, found)
         alpha = self.tree.alpha[found]
-        finite = alpha.max(axis=1) < kernel.HUGE * 1e-9
+        finite = alpha.max(axis=1) < kernel.HUGE
         return found[finite], alpha[finite]
+
+    def is_given(self, vectors: Array) -> Array:
+        """Which of these vectors are of policies that were given."""
+        return np.asarray(self.tree.choice[vectors] < 0)
 
     def move(self, belief: Array) -> None:
         """Evaluate the graph at a belief; the first time, plant its root."""
-        self.belief = belief
+        self.belief, self.opened = belief, 1
         if self.nodes == 0:
             self.least = self._least_likely()
             kernel.plant(self.world, self.tree, self.model.graph.initial, belief)
