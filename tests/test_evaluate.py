@@ -1,5 +1,8 @@
 """The judge against exact arithmetic, and the simulator against the judge."""
 
+import importlib
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +11,10 @@ from models import Shape, models_with_controllers, umdps
 from naive import INF, Naive, controller_value
 
 import rue
-from rue.evaluate import is_proper
+from rue._kernels import chain
+from rue.evaluate import is_proper, node_values
+
+judge = importlib.import_module("rue.evaluate")
 
 
 @settings(max_examples=200)
@@ -63,6 +69,131 @@ def test_slow_chains_are_factorised():
     assert verdict.error <= 1e-6 * total
     assert abs(verdict.value[0] - total) <= verdict.error
     assert verdict.regret[0] <= verdict.error
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 12).flatmap(lambda n: st.lists(st.sets(st.integers(0, n)), min_size=n, max_size=n)))
+def test_components_equal_reachability(follows):
+    count = len(follows)
+    row_ptr = np.append(0, np.cumsum([len(row) for row in follows]))
+    target = np.array([to for row in follows for to in row], np.int32)
+    sequence, part_ptr = chain.components(row_ptr, target)
+    assert sorted(sequence) == list(range(count))
+    reach = np.eye(count + 1, dtype=bool)
+    for i, row in enumerate(follows):
+        reach[i, list(row)] = True
+    for middle in range(count):
+        reach |= reach[:, [middle]] & reach[middle]
+    part_of = np.full(count + 1, -1)  # goals follow all
+    for p, (begin, end) in enumerate(itertools.pairwise(part_ptr)):
+        assert (np.diff(sequence[begin:end]) > 0).all()
+        part_of[sequence[begin:end]] = p
+    for i in range(count):
+        assert ((part_of[:-1] == part_of[i]) == (reach[i, :-1] & reach[:-1, i])).all()
+        assert (part_of[list(follows[i])] <= part_of[i]).all()
+
+
+def slow_model(seed: int, samples: int) -> rue.UMDP:
+    """One action for each state, that mostly leads to one state and very rarely to another; all reach the goal."""
+    draw = np.random.default_rng(seed)
+    size = int(draw.integers(2, 8))
+    transition = np.zeros((samples, size + 1, 1, size + 1))
+    for k in range(samples):
+        for s in range(size):
+            mostly, rarely = draw.choice(size + 1, 2, replace=False)
+            chance = 2.0 ** -draw.choice([1, 2, 10, 20, 30])
+            transition[k, s, 0, [mostly, rarely]] = 1 - chance, chance
+    cost = draw.integers(1, 9, (samples, size + 1, 1)) / 4
+    return rue.UMDP.from_dense(transition, cost, goals=[size])
+
+
+@pytest.mark.parametrize("dense", [0, 256])
+def test_slow_components_equal_fractions(monkeypatch, dense):
+    monkeypatch.setattr(judge, "DENSE", dense)
+    finite = slow = 0
+    for seed in range(150):
+        try:
+            model = slow_model(seed, samples=2)
+        except rue.BadInput:  # it never comes to the goal
+            continue
+        policy = rue.Policy.stationary(model, [0] * model.graph.states)
+        naive, (value, error) = Naive(model), node_values(model, policy)
+        verdict = rue.evaluate(model, policy)
+        for k in range(2):
+            exact = controller_value(naive, policy, k)
+            assert (exact == INF) == (not is_proper(model, policy)[k])
+            if exact == INF:
+                assert verdict.value[k] == INF
+                continue
+            finite += 1
+            slow += exact > 1e5
+            for found, doubt in ((verdict.value[k], verdict.error), (value[0, k], error[0, k])):
+                assert doubt == INF or abs(float(exact) - found) <= doubt
+                # Elimination subtracts nothing: its error does not grow with the number of steps, only the bound does.
+                assert doubt == INF or dense == 0 or found == pytest.approx(float(exact), rel=1e-12)
+            assert exact > 1e8 or error[0, k] <= 1e-5 * float(exact)
+    assert finite > 60 and slow > 20
+
+
+def ladder(length: int, walk: int) -> tuple[rue.UMDP, rue.Policy]:
+    """A long way on which there is no return, then a slow walk, then a fast cycle of two; each leads on to the next."""
+    size = length + walk + 2
+    transition = np.zeros((3, size + 1, 1, size + 1))
+    for s in range(length):
+        transition[:, s, 0, s + 1] += 0.5
+        transition[:, s, 0, min(s + 2, length)] += 0.5
+    for s in range(length, length + walk):
+        transition[:, s, 0, s + 1] += 0.45
+        transition[:, s, 0, max(s - 1, length)] += 0.55
+    transition[:, size - 2, 0, [size - 1, size]] = 0.5
+    transition[:, size - 1, 0, [size - 2, size]] = 0.5
+    model = rue.UMDP.from_dense(transition, np.ones((3, size + 1, 1)), goals=[size])
+    return model, rue.Policy.stationary(model, [0] * (size + 1))
+
+
+def test_only_the_slow_component_is_solved_directly(monkeypatch):
+    sizes = []
+
+    def spy(row, column, prob, right):
+        sizes.append(right.shape[0])
+        return solve_chain(row, column, prob, right)
+
+    solve_chain = judge.solve_chain
+    monkeypatch.setattr(judge, "solve_chain", spy)
+    model, policy = ladder(length=300, walk=40)
+    eliminated, node_value = rue.evaluate(model, policy), node_values(model, policy)[0]
+    assert not sizes
+    monkeypatch.setattr(judge, "DENSE", 39)
+    model, policy = ladder(length=300, walk=40)
+    factorised = rue.evaluate(model, policy)
+    assert sizes == [40, 40, 40]
+    np.testing.assert_allclose(node_values(model, policy)[0], node_value, rtol=1e-10)
+    assert abs(factorised.value - eliminated.value).max() <= factorised.error + eliminated.error
+    assert max(factorised.error, eliminated.error) <= 1e-8 * eliminated.value.max()
+
+
+@pytest.mark.parametrize("dense", [0, 256])
+def test_components_whose_proof_is_loose_are_solved_again(monkeypatch, dense):
+    # Next to a cycle that is cheap and almost never left, the sweeps of the dear and fast one are not good enough.
+    monkeypatch.setattr(judge, "DENSE", dense)
+    again = []
+    improve = judge._Guess.improve
+    monkeypatch.setattr(judge._Guess, "improve", lambda self, error: again.append(improve(self, error)) or again[-1])
+    rare = 2.0**-30
+    transition = np.zeros((1, 5, 1, 5))
+    transition[0, 0, 0, [1, 2]] = 0.0078125, 0.9921875
+    transition[0, 1, 0, 0] = 1.0
+    transition[0, 2, 0, 3] = 1.0
+    transition[0, 3, 0, [2, 4]] = 1 - rare, rare
+    cost = np.array([[1.0, 1.0, rare, rare, 0.0]])[:, :, None]
+    model = rue.UMDP.from_dense(transition, cost, goals=[4])
+    policy = rue.Policy.stationary(model, [0] * 5)
+    exact = [float(controller_value(Naive(model), policy, 0)), 2.0]
+    verdict, (value, error) = rue.evaluate(model, policy), node_values(model, policy)
+    assert again == [True, True]
+    for found, doubt, wanted in ((verdict.value[0], verdict.error, exact[0]), (value[2, 0], error[2, 0], exact[1])):
+        assert abs(found - wanted) <= doubt <= 1e-4
+    assert verdict.value[0] == pytest.approx(exact[0], rel=1e-14 if dense else 1e-6)
 
 
 def test_one_judge_for_test_sets_of_the_same_graph():

@@ -122,6 +122,22 @@ def test_a_walk_without_end_does_not_spoil_the_nodes_that_never_come_to_it(lengt
     assert (value[0] > 1e15).all()
 
 
+@pytest.mark.parametrize("length", [20, 40, 400])
+def test_a_component_that_is_slow_does_not_spoil_its_nodes_that_leave_it_at_once(length):
+    # All states of the walk are one component, but in the second sample the first one leads to the goal alone.
+    slow = walk(length, 0.1)
+    transition = np.zeros((2, length + 1, 1, length + 1))
+    for s in range(length):
+        first, last = slow.graph.trans_ptr[slow.graph.choice_ptr[s] + np.arange(2)]
+        transition[:, s, 0, slow.graph.successor[first:last]] = slow.prob[first:last].T
+    transition[1, 0, 0] = 0.0
+    transition[1, 0, 0, -1] = 1.0
+    model = rue.UMDP.from_dense(transition, np.ones((2, length + 1, 1)), goals=[length])
+    value, error = node_values(model, rue.Policy.stationary(model, [0] * (length + 1)))
+    assert value[0, 1] == pytest.approx(1.0) and error[0, 1] < 1e-12
+    assert (value[0, 0] > 1e15) and not np.isnan(value).any() and not np.isnan(error).any()
+
+
 def tiny_chances(to_goal: bool) -> tuple[rue.UMDP, rue.Policy]:
     """At 0, an action that is taken with weight 1e-200 leads to 1 with probability 1e-200; 1 is a trap or the goal.
 

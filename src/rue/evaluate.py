@@ -39,7 +39,7 @@ SWEEPS = 400
 # Relative error with which the sweeps are good enough; beyond it a component is solved directly.
 GOOD_ERROR = 1e-9
 # Components of at most so many nodes are eliminated, as a full matrix; larger ones are factorised.
-DENSE = 128
+DENSE = 256
 # Samples that are solved together: enough to share every index, few enough to stay in memory.
 BLOCK = 8
 THREADS = 2
@@ -291,7 +291,8 @@ class _Guess:
         loose = ~(error <= GOOD_ERROR * highest)
         if not loose.any():
             return False
-        limit = np.where(loose, GOOD_ERROR * highest / np.maximum(longest, 1.0), np.inf)
+        limit = np.full(loose.shape, np.inf)
+        limit[loose] = GOOD_ERROR * highest[loose] / np.maximum(longest[loose], 1.0)
         part_ptr = self.numbers.rows.part_ptr
         first = chain.mark(part_ptr, *self.arrays, limit, self.direct)
         self._settle(first)

@@ -371,8 +371,9 @@ def _eliminate(begin, end, k, row_ptr, target, prob, cost, value, weight):
         value[begin + i, k] = step[i, size + 1]
         weight[begin + i, k] = step[i, size + 2]
         for j in range(i):
-            value[begin + i, k] += step[i, j] * value[begin + j, k]
-            weight[begin + i, k] += step[i, j] * weight[begin + j, k]
+            if step[i, j] > 0.0:
+                value[begin + i, k] += step[i, j] * value[begin + j, k]
+                weight[begin + i, k] += step[i, j] * weight[begin + j, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -419,7 +420,20 @@ def prove(row_ptr, target, prob, cost, value, weight, epsilon):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def prove_nodes(
-    part_ptr, row_ptr, target, prob, cost, value, weight, before_ptr, before, owner, transition, model_prob, first, error
+    part_ptr,
+    row_ptr,
+    target,
+    prob,
+    cost,
+    value,
+    weight,
+    before_ptr,
+    before,
+    owner,
+    transition,
+    model_prob,
+    first,
+    error,
 ):
     """For each node and sample a bound on the error of `value`; infinite if none is proved.
 

@@ -29,6 +29,7 @@ added to each regret (`objective="cost"`).
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 
@@ -64,9 +65,13 @@ LAST_PART, LAST_SECONDS = 0.02, 2e-5
 # Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: many, or few
 # where nothing is left to open.
 GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
-# A bound for the report of other methods may take so many beliefs, is good enough at such a gap, and is not looked for
-# in models with more numbers than this, where even the first step takes long.
-REPORT_BELIEFS, REPORT_GAP, REPORT_SIZE = 2000, 0.01, 2_000_000
+# A bound for the report of other methods may take so many beliefs and start policies, is good enough at such a gap, and
+# is not looked for in models with more numbers than this, where even the first step takes long.
+REPORT_BELIEFS, REPORT_POLICIES, REPORT_GAP, REPORT_SIZE = 2000, 32, 0.01, 2_000_000
+# And it takes no more seconds, which matters only with very many samples.
+REPORT_SECONDS = 5.0
+# Vectors in a game.
+COLUMNS = 300
 # Regrets beyond this are infinite.
 INFINITE = 1e80
 
@@ -106,7 +111,8 @@ class Adaptive(Solver):
             return Outcome(policy_at_hand(model, values), Interval(0.0, 0.0))
         search = _Search.begin(model, values, self.objective, self.memory * GIGABYTE, run)
         seconds = min(START_SECONDS, START_PART * run.limits.seconds)
-        status = search.take_in(start_policies(model, values, run, seconds)) or search.close(self.gap)
+        policies = start_policies(model, values, run, seconds)
+        status = search.take_in(policies, 2 * seconds) or search.close(self.gap)
         return search.outcome(status, self.gap)
 
 
@@ -129,9 +135,11 @@ def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS) -> Ce
         values = optimal_values(model, run=run)
         initial = model.graph.initial
         if values.complete and not values.dead[initial].any() and not model.graph.goal[initial]:
-            search = _Search.begin(model, values, "regret", GIGABYTE, Inner(outer=run))
+            limits = Limits(seconds=REPORT_SECONDS if beliefs <= REPORT_BELIEFS else math.inf)
+            search = _Search.begin(model, values, "regret", GIGABYTE, Inner(limits, outer=run))
             search.most, search.stage = beliefs, "lower bound"
-            if search.take_in(start_policies(model, values, run, 0.0)) is None:
+            policies = islice(start_policies(model, values, run, 0.0), REPORT_POLICIES)
+            if search.take_in(policies, math.inf) is None:
                 search.close(REPORT_GAP)
             search.certificate()
             if run.stop() is None:
@@ -185,8 +193,9 @@ class _Search:
         """The value of the game."""
         return self.game.value if self.game is not None else np.inf
 
-    def take_in(self, policies: Iterator[tuple[str, Policy]]) -> Status | None:
-        """Add policies as they come; says why it stopped early."""
+    def take_in(self, policies: Iterator[tuple[str, Policy]], seconds: float) -> Status | None:
+        """Add policies as they come, for so many seconds; says why the whole run has to stop."""
+        end = self.run.seconds + seconds
         for name, policy in policies:
             try:
                 self.graph.add_policy(policy)
@@ -194,6 +203,8 @@ class _Search:
                 return Status.MEMORY_LIMIT
             self.run.count("start policies")
             self.run.report(f"{self.stage}: {name}")
+            if self.run.seconds > end:
+                break
         return self.run.stop()
 
     def close(self, gap: float) -> Status:
@@ -244,14 +255,20 @@ class _Search:
             self.lower, self.anchor, self.written = max(low, 0.0), self.graph.belief, False
 
     def play(self) -> None:
-        """Solve the game over all vectors at the initial state."""
+        """Solve the game over the vectors at the initial state; of many, over those of the last game and the best."""
         self.vectors, regret = self.graph.root_vectors()
+        if self.vectors.size > COLUMNS and self.graph.nodes:
+            wanted = np.isin(self.vectors, self.graph.favourites)
+            wanted[: COLUMNS // 2] = True  # the newest
+            wanted[np.argsort(regret @ self.graph.belief, kind="stable")[: COLUMNS // 2]] = True
+            self.vectors, regret = self.vectors[wanted], regret[wanted]
         self.matrix = np.maximum((regret + self.offset).T, 0.0)
         self.game = solve_game(self.matrix, ties=False) if self.vectors.size else None
         if self.game is not None:
             self.graph.favourites = self.vectors[self.game.weight > 0]
-            points = self.proof.points if self.proof is not None else 0
-            self.to_do = self.graph.size_of(self.graph.favourites) + points
+            if self.run.seconds_left < np.inf:
+                points = self.proof.points if self.proof is not None else 0
+                self.to_do = self.graph.size_of(self.graph.favourites) + points
 
     def _stop(self) -> Status | None:
         if self.graph.nodes > self.most:
@@ -345,7 +362,9 @@ class _Search:
         self.run.count("beliefs", self.graph.nodes)
         self.run.count("nodes", policy.nodes)
         objective = Interval(min(lower, upper), upper)
-        if status is Status.SOLVED and not self._are_closed(lower, upper - 2 * verdict.error, 1.01 * gap):
+        # The judge and the check may each be off by the last digits from what the search went by.
+        allowed = max(1.01 * gap, 2 * CLOSED)
+        if status is Status.SOLVED and not self._are_closed(lower, upper - 2 * verdict.error, allowed):
             status = Status.UNPROVED
         self.run.report("adaptive: proved", objective)
         return Outcome(policy, objective, status, certificate)

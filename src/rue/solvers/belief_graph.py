@@ -116,9 +116,9 @@ class BeliefGraph:
     def add_policy(self, policy: Policy) -> None:
         """Take in the regrets of a policy from its start nodes, and from the best of its nodes at each state."""
         graph = self.model.graph
-        value, _ = node_values(self.model, policy)
+        value, error = node_values(self.model, policy)
         with np.errstate(invalid="ignore"):
-            regret = value - self.potential[policy.node_state]
+            regret = value + error - self.potential[policy.node_state]
         regret = np.where(np.isnan(regret), np.inf, np.maximum(regret, 0.0))  # where both are infinite
         node = _best_nodes(policy, np.minimum(regret, kernel.HUGE).mean(axis=1), graph.goal)
         self._make_room({VECTORS: self.tree.count[VECTORS] + BLOCK * (node.size + 1)})
