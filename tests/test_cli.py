@@ -6,7 +6,7 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -336,6 +336,33 @@ def test_evaluate_gives_the_figures_of_the_judge(run):
     assert facts["worst_sample"] == verdict.worst_sample
     assert facts["error"] == verdict.error
     assert facts["samples"] == ["0", "1", "2", "3"]
+
+
+def test_verify_checks_the_proof_in_a_solution(run):
+    run("solve", GRID, "--method", "adaptive", "--set", "gap=0.01", "-o", "s.rue")
+    solution = rue.load("s.rue")
+    facts = run("verify", GRID, "s.rue", "--json").json
+    assert facts["bound"] == pytest.approx(solution.max_regret.lower, rel=1e-9)
+    assert facts["objective"] == "regret" and facts["points"] == solution.certificate.points
+    words = run("verify", GRID, "s.rue").words
+    assert words.startswith(f"proved: no policy has a max regret below {facts['bound']:.5g}")
+    run("solve", GRID, "--method", "adaptive", "--set", "objective=cost", "-o", "c.rue")
+    assert "no policy has a worst-case cost below" in run("verify", GRID, "c.rue").words
+
+
+def test_verify_rejects_what_does_not_follow(run):
+    run("solve", GRID, "--method", "reg", "-o", "s.rue")
+    solution = rue.load("s.rue")
+    proof = solution.certificate
+    rue.save("more.rue", replace(solution, certificate=replace(proof, bound=proof.bound * 1.001)))
+    assert "claims a bound of" in run("verify", GRID, "more.rue", status=1).err
+    rue.save("value.rue", replace(solution, certificate=replace(proof, value=proof.value * 1.001)))
+    assert "only" in run("verify", GRID, "value.rue", status=1).err
+    assert "another model" in run("verify", GRID.replace("seed=2", "seed=3"), "s.rue", status=2).err
+    rue.save("none.rue", replace(solution, certificate=None))
+    assert "expected a solution with a certificate" in run("verify", GRID, "none.rue", status=2).err
+    rue.save("policy.rue", solution.policy)
+    assert "expected a solution" in run("verify", GRID, "policy.rue", status=2).err
 
 
 def test_evaluate_on_other_samples_of_the_domain(run):
