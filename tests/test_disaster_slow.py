@@ -10,7 +10,7 @@ import rue
 UMDPS = 25
 SIZES = range(4, 11)
 WARM_UP = (6, 1000)
-OURS = ("reg-h2", "reg-h3", "reg-h4", "mixture")
+OURS = ("reg-h2", "reg-h3", "reg-h4", "mixture", "adaptive")
 # Mean normalised max regret over all sizes, as printed.
 TRAIN = (0.576, 0.340, 0.297, 0.840, 0.633, 0.521, 0.647, 0.661, 0.578, 0.353, 0.695)
 TEST = (0.601, 0.410, 0.348, 0.826, 0.636, 0.528, 0.680, 0.643, 0.626, 0.389, 0.669)

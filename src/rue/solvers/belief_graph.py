@@ -3,6 +3,7 @@
 What the graph is, and how bounds are worked out on it, stands in `_kernels/beliefs.py`.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -38,6 +39,8 @@ THREADS = 2
 MANY_VECTORS = 30_000
 # Vectors at the initial state that are kept, those that are best for the present belief.
 ROOT_VECTORS = 500
+# By how much arrays grow, if there is memory for it.
+GROWTH = (2.0, 1.4, 1.1)
 # Rounds in which a proof is lowered to what follows from it.
 ROUNDS = 50
 
@@ -75,7 +78,8 @@ class BeliefGraph:
     offset: list[int] = field(default_factory=lambda: [0])  # where the nodes of each policy begin, as numbers
     belief: Array = field(default_factory=lambda: np.zeros(0))
     favourites: Array = field(default_factory=lambda: np.zeros(0, np.int32))  # vectors that are never dropped
-    visited: int = 0  # nodes of the last survey
+    visited: int = 0  # nodes of the last survey, which are listed in `order`
+    order: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     opened: int = 1  # nodes that were listed to be opened after it
     surveys: int = 0
     tidy_at: int = MANY_VECTORS
@@ -166,14 +170,14 @@ class BeliefGraph:
         longest = int(np.diff(self.model.graph.trans_ptr).max(initial=1))
         wanted[NEXTS] = tree.count[NEXTS] + (2 * self.visited + 64) * longest
         self._make_room(wanted)
-        self._order = self._scratch()
-        tiny = MET * self.up
-        self.visited = kernel.survey(self.world, self.tree, self.belief, WORTH, tiny, *self._order)
+        self.order, stack, place = self._scratch()
+        met = MET * self.up
+        self.visited = kernel.survey(self.world, self.tree, self.belief, WORTH, met, self.order, stack, place)
         self.surveys += 1
         # Circles take many rounds: some every now and then, many when there is nothing left to open.
         if self.opened == 0 or self.surveys % RELAX_EVERY == 0:
             sweeps, rise = (FEW_SWEEPS, RISE) if self.opened else (MANY_BACKUPS // self.visited, LEAST_RISE)
-            kernel.relax(self.world, self.tree, self._order[0], self.visited, sweeps, rise)
+            kernel.relax(self.world, self.tree, self.order, self.visited, sweeps, rise)
         if self.tree.vector_number.sum() > self.tidy_at:
             self.drop_vectors()
             self.tidy_at = max(MANY_VECTORS, 2 * int(self.tree.vector_number.sum()))
@@ -182,7 +186,7 @@ class BeliefGraph:
         """Open the graph where the bounds are furthest apart as seen from the root."""
         nodes, excess = np.empty(self.visited, np.int32), np.empty(self.visited)
         most = max(64, int(MOST * self.visited))
-        count = kernel.frontier(self.tree, self._order[0], self.visited, PART, most, nodes, excess)
+        count = kernel.frontier(self.tree, self.order, self.visited, PART, most, nodes, excess)
         self._scan(nodes, 0, count)
         done, before = 0, self.nodes
         while True:
@@ -204,15 +208,15 @@ class BeliefGraph:
         return np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
 
     def _make_room(self, wanted: dict[int, int]) -> None:
-        """Have arrays of at least these sizes, twice as large as before; drop vectors first if memory is short."""
-        grown = self._too_small(wanted)
+        """Have arrays of at least these sizes, and more if there is memory for it; drop vectors first if it is short."""
+        grown = self._growth(wanted)
+        if grown is None:
+            self.drop_vectors()
+            grown = self._growth(wanted)
+        if grown is None:
+            raise OutOfMemory
         if not grown:
             return
-        if self._bytes_with(grown) > self.memory:
-            self.drop_vectors()
-            grown = self._too_small(wanted)
-            if self._bytes_with(grown) > self.memory:
-                raise OutOfMemory
         changed = {}
         for group, size in grown.items():
             for name in _GROUPS[group]:
@@ -226,14 +230,19 @@ class BeliefGraph:
             self.tree = self.tree._replace(table=np.full(size, NONE, np.int32))
             kernel.rehash(self.tree)
 
-    def _too_small(self, wanted: dict[int, int]) -> dict[int, int]:
-        """The sizes that groups of arrays should have, for those that are too small."""
+    def _growth(self, wanted: dict[int, int]) -> dict[int, int] | None:
+        """The sizes that groups of arrays are to have, for those that are too small; None if memory does not allow it."""
         size = {group: getattr(self.tree, _GROUPS[group][-1]).shape[0] for group in wanted}
-        return {group: max(wanted[group], 2 * size[group]) for group in wanted if wanted[group] > size[group]}
+        for factor in GROWTH:
+            small = [group for group in wanted if wanted[group] > size[group]]
+            grown = {group: max(wanted[group], int(factor * size[group])) for group in small}
+            if self._bytes_with(grown) <= self.memory:
+                return grown
+        return None
 
     def _bytes_with(self, grown: dict[int, int]) -> int:
-        """The memory of all arrays once some groups have grown."""
-        extra = 0
+        """The memory of all arrays once some groups have grown; the table of nodes may double."""
+        extra = self.tree.table.nbytes if NODES in grown else 0
         for group, size in grown.items():
             for array in (getattr(self.tree, name) for name in _GROUPS[group]):
                 extra += (size - array.shape[0]) * array[:1].nbytes
@@ -359,7 +368,10 @@ def _empty_tree(states: int, samples: int) -> Tree:
 
 
 def _enlarged(array: Array, size: int, fill: int) -> Array:
-    larger = np.full((size, *array.shape[1:]), fill, array.dtype)
+    shape = (size, *array.shape[1:])
+    larger = (
+        np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
+    )  # zeros take no memory until used
     larger[: array.shape[0]] = array
     return larger
 
@@ -372,7 +384,7 @@ def _best_nodes(policy: Policy, mean: Array, goal: Array) -> Array:
     return np.asarray(node[~goal[policy.node_state[node]]])
 
 
-def _in_parts(work, first: int, last: int) -> None:  # type: ignore[no-untyped-def]
+def _in_parts(work: Callable[[int, int], None], first: int, last: int) -> None:
     """Do the items from `first` to `last` in two threads, or in one if they are few."""
     if last - first < SMALL:
         work(first, last)
