@@ -208,7 +208,7 @@ class BeliefGraph:
         return np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
 
     def _make_room(self, wanted: dict[int, int]) -> None:
-        """Have arrays of at least these sizes, and more if there is memory for it; drop vectors first if it is short."""
+        """Have arrays of at least these sizes, and more if memory allows; drop vectors first if it is short."""
         grown = self._growth(wanted)
         if grown is None:
             self.drop_vectors()
@@ -231,7 +231,7 @@ class BeliefGraph:
             kernel.rehash(self.tree)
 
     def _growth(self, wanted: dict[int, int]) -> dict[int, int] | None:
-        """The sizes that groups of arrays are to have, for those that are too small; None if memory does not allow it."""
+        """The sizes that groups of arrays are to have, of those that are too small; None if memory forbids it."""
         size = {group: getattr(self.tree, _GROUPS[group][-1]).shape[0] for group in wanted}
         for factor in GROWTH:
             small = [group for group in wanted if wanted[group] > size[group]]
@@ -369,9 +369,8 @@ def _empty_tree(states: int, samples: int) -> Tree:
 
 def _enlarged(array: Array, size: int, fill: int) -> Array:
     shape = (size, *array.shape[1:])
-    larger = (
-        np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
-    )  # zeros take no memory until used
+    # Zeros take no memory until they are used.
+    larger = np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
     larger[: array.shape[0]] = array
     return larger
 
