@@ -1,5 +1,6 @@
 """Random models and controllers for property tests: small, awkward, and exact in binary floating point."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,3 +98,15 @@ def models_with_controllers(draw: st.DrawFn, shape: Shape = Shape()) -> tuple[ru
     """A random model and a random controller on it."""
     model = draw(umdps(shape))
     return model, draw(controllers(model))
+
+
+def lively(seed: int) -> rue.UMDP:
+    """Models in which samples disagree about what is best, so that regret cannot be avoided."""
+    random = np.random.default_rng(seed)
+    inner, samples = int(random.integers(1, 4)), int(random.integers(2, 4))
+    transition, cost = np.zeros((samples, inner + 1, 2, inner + 1)), np.zeros((samples, inner + 1, 2))
+    for k, s, a in itertools.product(range(samples), range(inner), range(2)):
+        transition[k, s, a] = random.multinomial(7, random.dirichlet(np.ones(inner + 1))) / 8
+        transition[k, s, a, inner] += 1 / 8
+        cost[k, s, a] = random.integers(0, 17) / 8
+    return rue.UMDP.from_dense(transition, cost, initial=0, goals=[inner])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from models import Shape, umdps
+from models import Shape, lively, umdps
 from naive import INF, Naive, matrix_game, pure_trees
 from scipy.optimize import linprog
 
@@ -29,18 +29,6 @@ from rue.certificate import (
 from rue.model import Graph
 
 MANY = 1e100  # a claim where the truth is infinite
-
-
-def lively(seed):
-    """Models in which samples disagree about what is best, so that regret cannot be avoided."""
-    random = np.random.default_rng(seed)
-    inner, samples = int(random.integers(1, 4)), int(random.integers(2, 4))
-    transition, cost = np.zeros((samples, inner + 1, 2, inner + 1)), np.zeros((samples, inner + 1, 2))
-    for k, s, a in itertools.product(range(samples), range(inner), range(2)):
-        transition[k, s, a] = random.multinomial(7, random.dirichlet(np.ones(inner + 1))) / 8
-        transition[k, s, a, inner] += 1 / 8
-        cost[k, s, a] = random.integers(0, 17) / 8
-    return rue.UMDP.from_dense(transition, cost, initial=0, goals=[inner])
 
 
 MODELS = st.one_of(umdps(Shape(states=3, samples=3)), st.integers(0, 10**6).map(lively))

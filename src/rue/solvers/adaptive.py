@@ -45,6 +45,7 @@ from rue.solution import Interval, Limits, Outcome, Run, Solver, Status
 from rue.solvers.adversary import policy_at_hand, typical_cost
 from rue.solvers.base import Inner, infeasible
 from rue.solvers.belief_graph import BeliefGraph, OutOfMemory
+from rue.solvers.free_moves import Merged, merge_free
 from rue.solvers.matrix_game import Game, solve_game
 from rue.solvers.portfolio import start_policies
 
@@ -101,6 +102,9 @@ class Adaptive(Solver):
 
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Take in the policies of other methods, then search until the gap is closed."""
+        small = merge_free(model)
+        if small is not None:
+            return _enlarged(small, self.run(small.model, run))
         graph = model.graph
         values = optimal_values(model, run=run)
         if values.dead[graph.initial].any():
@@ -131,20 +135,54 @@ def lower_bound(model: UMDP, *, limits: Limits | None = None) -> float:
 def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS) -> Certificate | None:
     """The best certificate that is known of the model's least max regret, after a search of so many beliefs at most."""
     known = model.remember("regret bound", _Known)
-    if beliefs > known.beliefs and not run.stop():
-        values = optimal_values(model, run=run)
-        initial = model.graph.initial
-        if values.complete and not values.dead[initial].any() and not model.graph.goal[initial]:
-            limits = Limits(seconds=REPORT_SECONDS if beliefs <= REPORT_BELIEFS else math.inf)
-            search = _Search.begin(model, values, "regret", GIGABYTE, Inner(limits, outer=run))
-            search.most, search.stage = beliefs, "lower bound"
-            policies = islice(start_policies(model, values, run, 0.0), REPORT_POLICIES)
-            if search.take_in(policies, math.inf) is None:
-                search.close(REPORT_GAP)
-            search.certificate()
-            if run.stop() is None:
-                known.beliefs = beliefs
+    if beliefs > known.beliefs and run.stop() is None:
+        small = merge_free(model)
+        if small is None:
+            _search_bound(model, run, beliefs)
+        else:
+            found = prove_bound(small.model, run, beliefs=beliefs)
+            _verified(model, small.certificate(found) if found is not None else None)
+        if run.stop() is None:
+            known.beliefs = beliefs
     return known.certificate
+
+
+def _search_bound(model: UMDP, run: Run, beliefs: float) -> None:
+    """Look for a certificate, with the optimal policies of the samples to begin with."""
+    values, initial = optimal_values(model, run=run), model.graph.initial
+    if not values.complete or values.dead[initial].any() or model.graph.goal[initial]:
+        return
+    limits = Limits(seconds=REPORT_SECONDS if beliefs <= REPORT_BELIEFS else math.inf)
+    search = _Search.begin(model, values, "regret", GIGABYTE, Inner(limits, outer=run))
+    search.most, search.stage = beliefs, "lower bound"
+    policies = islice(start_policies(model, values, run, 0.0), REPORT_POLICIES)
+    if search.take_in(policies, math.inf) is None:
+        search.close(REPORT_GAP)
+    search.certificate()
+
+
+def _enlarged(small: Merged, outcome: Outcome) -> Outcome:
+    """What was found for the model without free moves, for the model with them."""
+    proof = outcome.certificate
+    certificate = _verified(small.whole, small.certificate(proof) if proof is not None else None)
+    policy, objective, status = small.policy(outcome.policy), outcome.objective, outcome.status
+    if proof is not None and certificate is None:  # rounding was in the way
+        objective, status = Interval(0.0, objective.upper), status if status is not Status.SOLVED else Status.UNPROVED
+    return Outcome(policy, objective, status, certificate)
+
+
+def _verified(model: UMDP, proof: Certificate | None) -> Certificate | None:
+    """A proof, once it is verified: it claims what `verify` found, but for the last digits. The model remembers it."""
+    if proof is None:
+        return None
+    try:
+        proved = verify(model, replace(proof, bound=0.0))
+    except NotProved:  # rounding can be in the way where costs are many orders of magnitude apart
+        return None
+    certificate = replace(proof, bound=proved * (1 - 1e-12))
+    if certificate.objective == "regret":
+        model.remember("regret bound", _Known).add(certificate)
+    return certificate
 
 
 @dataclass(eq=False)
@@ -321,18 +359,9 @@ class _Search:
             self.proof, self.proof_value = proof, low
 
     def certificate(self) -> Certificate | None:
-        """The best proof, once it is verified; it claims what `verify` found, but for the last digits."""
+        """The best proof, verified."""
         self.write_proof()
-        if self.proof is None:
-            return None
-        try:
-            proved = verify(self.model, self.proof)
-        except NotProved:  # rounding can be in the way where costs are many orders of magnitude apart
-            return None
-        certificate = replace(self.proof, bound=proved * (1 - 1e-12))
-        if self.objective == "regret":
-            self.model.remember("regret bound", _Known).add(certificate)
-        return certificate
+        return _verified(self.model, self.proof)
 
     def _judged_policy(self) -> tuple[Policy, Evaluation]:
         """The best mixture, as a controller, by the judge; where nothing finite was found, what needs no search."""
