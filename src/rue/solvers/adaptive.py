@@ -60,11 +60,12 @@ LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
 CLOSED, CLOSED_COST = 1e-8, 1e-11
 # The part of the wanted gap that the search aims at, since the proof and the judge may find the last digits different.
 AIM = 0.99
-# The time for the policies of other methods: a part of the limit, and no more than so many seconds.
-START_PART, START_SECONDS = 0.2, 2.0
+# The time for the policies of other methods: a part of the limit, and no more than so many seconds. Some come before
+# the search, one whenever the belief moves, the rest at the end. A sample's policy counts as this part of a method.
+START_PART, START_SECONDS, FIRST_METHODS, SAMPLE_PART = 0.2, 2.0, 5, 1 / 32
 # What is kept of the time for putting the policy and the proof together: a part of the time so far, and seconds for
 # each node of the policy and each point of the proof.
-LAST_PART, LAST_SECONDS = 0.02, 2e-5
+LAST_PART, LAST_SECONDS = 0.02, 8e-6
 # Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: many, or few
 # where nothing is left to open.
 GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
@@ -117,8 +118,8 @@ class Adaptive(Solver):
             return Outcome(policy_at_hand(model, values), Interval(0.0, 0.0))
         search = _Search.begin(model, values, self.objective, self.memory * GIGABYTE, run)
         seconds = min(START_SECONDS, START_PART * run.limits.seconds)
-        policies = start_policies(model, values, run, seconds)
-        status = search.take_in(policies, 2 * seconds) or search.close(AIM * self.gap)
+        search.waiting = start_policies(model, values, run, seconds)
+        status = search.close(AIM * self.gap)
         return search.outcome(status, self.gap)
 
 
@@ -157,9 +158,8 @@ def _search_bound(model: UMDP, run: Run, beliefs: float) -> None:
     limits = Limits(seconds=REPORT_SECONDS if beliefs <= REPORT_BELIEFS else math.inf)
     search = _Search.begin(model, values, "regret", GIGABYTE, Inner(limits, outer=run))
     search.most, search.stage = beliefs, "lower bound"
-    policies = islice(start_policies(model, values, run, 0.0), REPORT_POLICIES)
-    if search.take_in(policies, math.inf) is None:
-        search.close(REPORT_GAP)
+    search.waiting = islice(start_policies(model, values, run, 0.0), REPORT_POLICIES)
+    search.close(REPORT_GAP)
     search.certificate()
 
 
@@ -217,6 +217,7 @@ class _Search:
     game: Game | None = None
     vectors: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [K, J] of those vectors
+    waiting: Iterator[tuple[str, Policy]] = field(default_factory=lambda: iter(()))  # policies of other methods
     to_do: int = 0  # nodes of the policy and points of the proof
     most: float = math.inf  # beliefs
     stage: str = "adaptive"
@@ -233,26 +234,27 @@ class _Search:
         """The value of the game."""
         return self.game.value if self.game is not None else np.inf
 
-    def take_in(self, policies: Iterator[tuple[str, Policy]], seconds: float) -> Status | None:
-        """Add policies as they come, for so many seconds; says why the whole run has to stop."""
-        end = self.run.seconds + seconds
-        for name, policy in policies:
-            try:
-                self.graph.add_policy(policy)
-            except OutOfMemory:
-                return Status.MEMORY_LIMIT
+    def take_in(self, methods: float) -> None:
+        """Add the policies of so many methods more; those of the samples come first."""
+        while methods > 0 and self.run.stop() is None:
+            name, policy = next(self.waiting, ("", None))
+            if policy is None:
+                break
+            self.graph.add_policy(policy)
             self.run.count("start policies")
             self.run.report(f"{self.stage}: {name}")
-            if self.run.seconds > end:
-                break
-        return self.run.stop()
+            methods -= SAMPLE_PART if name.startswith("sample ") else 1
 
     def close(self, gap: float) -> Status:
         """Search until the bounds are within a fraction of each other, or something stops it."""
         try:
-            status = self._close(gap)
+            self.take_in(FIRST_METHODS)
+            status = self.run.stop() or self._close(gap)
+            # Whatever the gap, no other method's policy is to be better.
+            self.take_in(math.inf if status is Status.SOLVED else 0)
         except OutOfMemory:
             status = Status.MEMORY_LIMIT
+        self.play()
         self.graph.drop_vectors()
         return status
 
@@ -283,6 +285,7 @@ class _Search:
                 if len(gaps) > window and not gaps[-1] < SHRINK * gaps[-1 - window]:
                     return Status.UNPROVED
                 self.write_proof()
+                self.take_in(1)
                 self.graph.move(self._next_belief())
                 rounds = 0
             else:
