@@ -107,7 +107,7 @@ class Adaptive(Solver):
         """Take in the policies of other methods, then search until the gap is closed."""
         small = merge_free(model)
         if small is not None:
-            return _enlarged(small, self.run(small.model, run))
+            return _enlarged(small, self.run(small.model, run), self.objective)
         graph = model.graph
         values = optimal_values(model, run=run)
         if values.dead[graph.initial].any():
@@ -163,14 +163,22 @@ def _search_bound(model: UMDP, run: Run, beliefs: float) -> None:
     search.certificate()
 
 
-def _enlarged(small: Merged, outcome: Outcome) -> Outcome:
+def _enlarged(small: Merged, outcome: Outcome, objective: str) -> Outcome:
     """What was found for the model without free moves, for the model with them."""
-    proof = outcome.certificate
+    proof, policy, status = outcome.certificate, small.policy(outcome.policy), outcome.status
+    if status is Status.INFEASIBLE:
+        return Outcome(policy, outcome.objective, status)
     certificate = _verified(small.whole, small.certificate(proof) if proof is not None else None)
-    policy, objective, status = small.policy(outcome.policy), outcome.objective, outcome.status
-    if proof is not None and certificate is None:  # rounding was in the way
-        objective, status = Interval(0.0, objective.upper), status if status is not Status.SOLVED else Status.UNPROVED
-    return Outcome(policy, objective, status, certificate)
+    if proof is not None and certificate is None and status is Status.SOLVED:  # rounding was in the way
+        status = Status.UNPROVED
+    lower, upper = certificate.bound if certificate is not None else 0.0, _judged(small.whole, policy, objective)
+    return Outcome(policy, Interval(min(lower, upper), upper), status, certificate)
+
+
+def _judged(model: UMDP, policy: Policy, objective: str) -> float:
+    """An upper bound on the max regret or the worst-case cost of a policy, by the judge."""
+    verdict = evaluate(model, policy)
+    return (verdict.max_regret if objective == "regret" else float(verdict.value.max())) + verdict.error
 
 
 def _verified(model: UMDP, proof: Certificate | None) -> Certificate | None:
@@ -392,7 +400,7 @@ class _Search:
         if lower > INFINITE:
             return infeasible(self.model)
         policy, verdict = self._judged_policy()
-        upper = (verdict.max_regret if self.objective == "regret" else float(verdict.value.max())) + verdict.error
+        upper = _judged(self.model, policy, self.objective)
         self.run.count("beliefs", self.graph.nodes)
         self.run.count("nodes", policy.nodes)
         objective = Interval(min(lower, upper), upper)
