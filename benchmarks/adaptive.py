@@ -154,8 +154,8 @@ def _normalised(chosen: Sequence[Record]) -> Table:
         ratio, least = (column[name] / column["reg-d3"] for name in ("adaptive", "any policy"))
         failed = "FAILED: " if ratio > 0.5 >= least else ""
         table.notes.append(
-            f"{failed}samples {what}: adaptive is {ratio:.3f} of reg d3 (at most 0.5, unless nobody can), and every policy "
-            f"is at least {least:.3f} of it"
+            f"{failed}samples {what}: adaptive is {ratio:.3f} of reg d3 (at most 0.5, unless nobody can), and every "
+            f"policy is at least {least:.3f} of it"
         )
     return table
 
