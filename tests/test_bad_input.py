@@ -395,7 +395,7 @@ PARAMETERS = {
     "setting without value": (lambda: specs.parse_settings(["steps"]), ("'steps' has no value", "expected NAME=VALUE")),
     "unknown domain": (
         lambda: specs.make_domain("disastr", {"seed": 1}),
-        ("unknown domain 'disastr'", "did you mean 'disaster'?", "known: disaster, medical"),
+        ("unknown domain 'disastr'", "did you mean 'disaster'?", "known: disaster, glider, medical"),
     ),
     "unknown parameter of a domain": (
         lambda: specs.make_domain("disaster", {"seed": 1, "widht": 8}),

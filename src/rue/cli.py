@@ -24,6 +24,7 @@ from rich.text import Text
 
 import rue
 from rue import specs
+from rue.domains import DOMAINS
 from rue.errors import BadInput, RueError
 from rue.info import describe
 from rue.model import UMDP
@@ -70,13 +71,15 @@ def _about(version: Annotated[bool, typer.Option("--version", help="Print the ve
 
 @app.command(rich_help_panel=MODELS)
 def generate(
-    domain: Annotated[str, typer.Argument(help="disaster or medical.", show_default=False)],
+    domain: Annotated[str, typer.Argument(help=f"{', '.join(DOMAINS)}.", show_default=False)],
     seed: Annotated[int, typer.Option(help="Fixes the problem and its samples.", show_default=False)],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model.", show_default=False)
     ],
     settings: Settings = None,
-    samples: Annotated[int, typer.Option(help="How many samples.")] = 15,
+    samples: Annotated[
+        int | None, typer.Option(help="How many samples; 15, or the forecasts of the glider.", show_default=False)
+    ] = None,
     pool: Annotated[int | None, typer.Option(help="Draw so many and choose the samples out of them.")] = None,
     by: Annotated[str, typer.Option(help="How to choose them: coverage, random or regret.")] = "coverage",
     as_json: Json = False,

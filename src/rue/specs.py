@@ -13,6 +13,7 @@ from typing import Any
 from rue._check import one_of
 from rue.certificate import Certificate
 from rue.domains import DOMAINS, Domain
+from rue.domains.base import TRAINING
 from rue.errors import BadInput, unknown_name
 from rue.io import load
 from rue.model import UMDP
@@ -82,14 +83,15 @@ def make_domain(name: str, settings: Mapping[str, Any]) -> Domain:
 
 
 def sample_domain(
-    name: str, settings: Mapping[str, Any], *, samples: int = 15, pool: int | None = None, by: str = "coverage"
+    name: str, settings: Mapping[str, Any], *, samples: int | None = None, pool: int | None = None, by: str = "coverage"
 ) -> UMDP:
-    """Samples of a domain, drawn with its seed; with a `pool`, so many are chosen out of the pool."""
+    """The training samples of a domain, drawn with its seed; with a `pool`, so many are chosen out of the pool."""
     domain = make_domain(name, settings)
     one_of("way to select samples", by, WAYS)
     if pool is None:
-        return domain.sample(samples, seed=domain.seed)
-    return select(domain.sample(pool, seed=domain.seed), samples, by=by, seed=domain.seed)
+        return domain.training(samples, seed=domain.seed)
+    wanted = TRAINING if samples is None else samples
+    return select(domain.sample(pool, seed=domain.seed), wanted, by=by, seed=domain.seed)
 
 
 def read_model(text: str) -> UMDP:

@@ -2,9 +2,10 @@
 
 from rue.domains.base import Domain
 from rue.domains.disaster import Disaster
+from rue.domains.glider import Glider
 from rue.domains.medical import Medical
 
 # Command-line names.
-DOMAINS: dict[str, type[Domain]] = {"disaster": Disaster, "medical": Medical}
+DOMAINS: dict[str, type[Domain]] = {"disaster": Disaster, "glider": Glider, "medical": Medical}
 
-__all__ = ["DOMAINS", "Disaster", "Domain", "Medical"]
+__all__ = ["DOMAINS", "Disaster", "Domain", "Glider", "Medical"]

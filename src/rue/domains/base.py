@@ -10,6 +10,9 @@ from rue._check import seed as check_seed
 from rue._check import whole_number
 from rue.model import UMDP, Graph
 
+# Samples to plan with, as many as in the paper.
+TRAINING = 15
+
 
 @dataclass(frozen=True)
 class Domain(ABC):
@@ -28,6 +31,10 @@ class Domain(ABC):
     @abstractmethod
     def sample(self, count: int, *, seed: int) -> UMDP:
         """Draw `count` samples. The same seed gives the same samples."""
+
+    def training(self, count: int | None = None, *, seed: int) -> UMDP:
+        """The samples to plan with, unless others are asked for: fifteen draws, or what the domain itself offers."""
+        return self.sample(TRAINING if count is None else count, seed=seed)
 
     def random(self, count: int, seed: int) -> np.random.Generator:
         """The source of the samples: it depends on the problem's own seed too."""
