@@ -147,6 +147,7 @@ class BeliefGraph:
 
     def move(self, belief: Array) -> None:
         """Evaluate the graph at a belief; the first time, plant its root."""
+        belief = np.array(belief)  # its own, and writable: kernels are compiled for one kind of array
         self.belief, self.opened = belief, 1
         if self.nodes == 0:
             self.least = self._least_likely()
