@@ -30,7 +30,7 @@ from rue._linear import ranges, solve_chain
 from rue.errors import SolverFailed
 from rue.model import UMDP, outward_order
 from rue.solution import Run
-from rue.structure import proper_in, sweep_order
+from rue.structure import inner_choices, proper_in, sweep_order
 
 # Relative width of the intervals that is asked for; rounding may leave them a little wider.
 TOLERANCE = 1e-11
@@ -393,22 +393,7 @@ def _group(order: Array, component: Array) -> tuple[Array, Array]:
 
 def _free_components(model: UMDP, sample: int, allowed: Array) -> tuple[Array, Array]:
     """Maximal sets of states among which a policy can move for ever at no cost, and their inner choices."""
-    from scipy.sparse import coo_array  # needed only where something is free, and slow to import
-    from scipy.sparse.csgraph import connected_components
-
-    graph = model.graph
-    live = model.prob[:, sample] > 0
-    free = allowed & (model.cost[:, sample] == 0.0)
-    state = graph.choice_state[graph.trans_choice]
-    while True:
-        inner = np.flatnonzero(live & free[graph.trans_choice])
-        ends = (state[inner], graph.successor[inner])
-        edges = coo_array((np.ones(inner.size, np.int8), ends), shape=(graph.states, graph.states))
-        _, component = connected_components(edges.tocsr(), directed=True, connection="strong")
-        leaving = inner[component[state[inner]] != component[graph.successor[inner]]]
-        if leaving.size == 0:
-            return component, free
-        free[graph.trans_choice[leaving]] = False
+    return inner_choices(model.graph, allowed & (model.cost[:, sample] == 0.0), model.prob[:, sample] > 0)
 
 
 def _ways_to_exit(model: UMDP, layout: _Layout, states: Array, exit_choice: int, sample: int) -> Array:

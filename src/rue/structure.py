@@ -21,7 +21,7 @@ import numpy as np
 
 from rue._flat import Array
 from rue._kernels import reach
-from rue.model import UMDP, all_states_reach_goal, outward_order, surely_reaching
+from rue.model import UMDP, Graph, all_states_reach_goal, outward_order, surely_reaching
 
 
 def sweep_order(model: UMDP, live: Array, alive: Array, allowed: Array) -> Array:
@@ -130,3 +130,24 @@ def _jointly_proper(model: UMDP) -> tuple[Array, Array]:
             graph.choice_ptr, *graph.predecessors, graph.trans_choice, graph.choice_state,
             graph.goal, alive, allowed, relevant, keep,
         )  # fmt: skip
+
+
+def inner_choices(graph: Graph, free: Array, live: Array) -> tuple[Array, Array]:  # [S], [C]
+    """The largest sets of states that some choices connect without leaving them, and those of the choices that do not.
+
+    `free[C]` says which choices, `live[T]` which of their transitions can happen. States in none are alone.
+    """
+    from scipy.sparse import coo_array  # seldom needed, and slow to import
+    from scipy.sparse.csgraph import connected_components
+
+    inner = free.copy()
+    state = graph.choice_state[graph.trans_choice]
+    while True:
+        used = np.flatnonzero(inner[graph.trans_choice] & live)
+        ends = (state[used], graph.successor[used])
+        edges = coo_array((np.ones(used.size, np.int8), ends), shape=(graph.states, graph.states))
+        _, component = connected_components(edges.tocsr(), directed=True, connection="strong")
+        leaving = used[component[state[used]] != component[graph.successor[used]]]
+        if leaving.size == 0:
+            return component, inner
+        inner[graph.trans_choice[leaving]] = False

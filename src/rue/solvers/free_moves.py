@@ -20,6 +20,7 @@ from rue.certificate import Certificate, gap_below, margin, model_fingerprint
 from rue.model import UMDP, Graph
 from rue.policy import Policy
 from rue.solvers.compose import merged, put_together
+from rue.structure import inner_choices
 
 # Weights below this are not worth a point, and no claim is larger than this.
 SMALL, LARGE = 1e-25, 1e140
@@ -55,7 +56,7 @@ def merge_free(model: UMDP) -> Merged | None:
         return None
     uneven = np.flatnonzero((model.prob != model.prob[:, :1]).any(axis=1))
     free[graph.trans_choice[uneven]] = False
-    component, inner = _components(model, free)
+    component, inner = inner_choices(graph, free, model.ever_live)
     sizes = np.bincount(component)
     inner &= sizes[component[graph.choice_state]] > 1
     if not inner.any():
@@ -67,25 +68,6 @@ def merge_free(model: UMDP) -> Merged | None:
     rank[order] = np.arange(graph.states) - member_ptr[place[order]]
     small, choice = _smaller(model, place, inner)
     return Merged(model, small, place, choice, inner, member_ptr, order, rank)
-
-
-def _components(model: UMDP, free: Array) -> tuple[Array, Array]:  # [S], [C]
-    """The component of each state, and the free choices that do not leave theirs."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    graph, inner = model.graph, free.copy()
-    state = graph.choice_state[graph.trans_choice]
-    live = model.ever_live
-    while True:
-        used = np.flatnonzero(inner[graph.trans_choice] & live)
-        ends = (state[used], graph.successor[used])
-        edges = coo_array((np.ones(used.size, np.int8), ends), shape=(graph.states, graph.states))
-        _, component = connected_components(edges.tocsr(), directed=True, connection="strong")
-        leaving = used[component[state[used]] != component[graph.successor[used]]]
-        if leaving.size == 0:
-            return component, inner
-        inner[graph.trans_choice[leaving]] = False
 
 
 def _smaller(model: UMDP, place: Array, inner: Array) -> tuple[UMDP, Array]:
