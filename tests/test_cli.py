@@ -16,7 +16,7 @@ import pytest
 import rue
 from rue import cli, specs
 
-COMMANDS = ("generate", "info", "solve", "evaluate", "compare", "simulate", "convert")
+COMMANDS = ("generate", "info", "solve", "evaluate", "compare", "verify", "simulate", "convert")
 GRID = "disaster:width=5,height=4,samples=4,seed=2"
 
 
@@ -363,6 +363,70 @@ def test_verify_rejects_what_does_not_follow(run):
     assert "expected a solution with a certificate" in run("verify", GRID, "none.rue", status=2).err
     rue.save("policy.rue", solution.policy)
     assert "expected a solution" in run("verify", GRID, "policy.rue", status=2).err
+
+
+def test_evaluate_on_fresh_draws_says_how_likely_worse_is(run):
+    run("solve", GRID, "-o", "s.rue")
+    facts = run("evaluate", GRID, "s.rue", "--test", "50", "--confidence", "0.9", "--json").json
+    fresh = rue.domains.Disaster(width=5, height=4, seed=2).sample(50, seed=3)
+    verdict = rue.evaluate(fresh, rue.load("s.rue").policy)
+    assert facts["test"]["regret"] == verdict.regret.tolist()
+    assert facts["max_regret"] == max(rue.load("s.rue").regret)  # of the model itself, beside it
+    scenario = facts["test"]["scenario"]
+    assert scenario["exceeds_max_regret_at_most"] == pytest.approx(1 - 0.1 ** (1 / 50))
+    assert scenario["samples"] == 50 and scenario["confidence"] == 0.9
+    words = run("evaluate", GRID, "s.rue", "--test", "50", "--confidence", "0.9").words
+    assert "With 90 % confidence, a fresh sample has more regret than" in words and "at most 4.5 %" in words
+    other = run("evaluate", GRID, "s.rue", "--test", "50", "--seed", "9", "--json").json
+    assert other["test"]["regret"] != facts["test"]["regret"]
+
+
+def test_nothing_is_said_of_fresh_samples_where_that_is_not_valid(run):
+    run("solve", GRID, "-o", "s.rue")
+    # The same draws again: the policy was made with them.
+    seen = run("evaluate", GRID, "s.rue", "--test", "10", "--seed", "2", "--json").json["test"]
+    assert seen["seen_before"] == 4 and seen["scenario"] is None
+    words = run("evaluate", GRID, "s.rue", "--test", "10", "--seed", "2").words
+    assert "Nothing is said about fresh samples: 4 of the 10 test samples are the model's own" in words
+    # Samples that were chosen, or are the hours of a day, are no independent draws; only the user can know of a file.
+    rue.save("t.rue", rue.select(rue.domains.Disaster(width=5, height=4, seed=2).sample(30, seed=6), 12))
+    test = run("evaluate", GRID, "s.rue", "--test", "t.rue", "--json").json["test"]
+    assert test["scenario"] is None
+    model = rue.domains.Disaster(width=5, height=4, seed=2).sample(12, seed=7)
+    rue.save("t.rue", model)
+    test = run("evaluate", GRID, "s.rue", "--test", "t.rue", "--independent", "--json").json["test"]
+    assert test["scenario"]["samples"] == 12
+
+
+def test_bad_test_sets_are_told_in_one_line(run):
+    run("solve", GRID, "-o", "s.rue")
+    builder = rue.Builder(samples=1).add("a", "go", {"b": 1.0}, cost=1.0).goal("b")
+    rue.save("mine.rue", builder.build())
+    run("solve", "mine.rue", "-o", "mine-s.rue")
+    for words, line in {
+        ("mine.rue", "mine-s.rue", "--test", "5"): "the model does not say which domain it is of; expected a model",
+        (GRID, "s.rue", "--test", "mine.rue"): "the policy is for another graph",
+        (GRID, "s.rue", "--test", "0"): "the number of samples is 0; expected a whole number, 1 or more",
+        (GRID, "s.rue", "--test", "mine.rue", "--seed", "3"): "a seed is given for mine.rue; expected it only with",
+        (GRID, "s.rue", "--test", "5", "--confidence", "1"): "confidence is 1.0; expected above 0 and below 1",
+    }.items():
+        done = run("evaluate", *words, status=2)
+        assert line in done.err and done.err.count("\n") == 1
+
+
+def test_compare_on_fresh_draws(run):
+    facts = run("compare", GRID, "--methods", "reg,average", "--test", "30", "--json").json
+    assert facts["test"] == {"test": "30", "seen_before": 0}
+    assert all(len(method["test"]["regret"]) == 30 for method in facts["methods"])
+    words = run("compare", GRID, "--methods", "reg,average", "--test", "30").words
+    assert "max on test" in words and "On test: 30 samples, none of which the methods have seen." in words
+
+
+def test_the_other_days_are_a_test_set_of_the_glider(run):
+    glider = "glider:width=5,height=5,seed=2"
+    run("solve", glider, "-o", "s.rue")
+    test = run("evaluate", glider, "s.rue", "--test", f"{glider},day=2", "--json").json["test"]
+    assert test["samples"][0] == "2015-11-18 06:00" and test["scenario"] is None
 
 
 def test_evaluate_on_other_samples_of_the_domain(run):

@@ -106,6 +106,31 @@ def test_distinct_treatments_have_distinct_outcomes():
     assert any(len({int(row.argmax()) for row in level}) < 3 for level in rue.domains.Medical(seed=4).nominal)
 
 
+def test_coverage_does_not_depend_on_the_unit_of_costs():
+    model = rue.domains.Disaster(width=4, height=4, seed=3).sample(60, seed=1)
+    in_cents = rue.UMDP(model.graph, model.prob, 100 * model.cost)
+    assert (rue.select(in_cents, 8).prob == rue.select(model, 8).prob).all()
+
+
+def test_a_model_tells_its_domain_and_what_a_map_shows():
+    domain = rue.domains.Disaster(width=5, height=4, seed=3)
+    model = domain.sample(6, seed=1)
+    assert rue.specs.domain_of(model) == domain
+    assert set(np.unique(model.scenery["obstacle"])) <= {0.0, 1.0}
+    part = model.subset([4, 1])
+    assert (part.scenery["entry_cost"] == model.scenery["entry_cost"][:, [4, 1]]).all()
+    assert not part.scenery["entry_cost"].flags.writeable
+    with pytest.raises(rue.BadInput, match=r"scenery 'mood' has shape \(3, 2\); expected \(20, 6\): states, samples"):
+        replace(model, scenery={"mood": np.zeros((3, 2))})
+
+
+@pytest.mark.parametrize(
+    "domain", [rue.domains.Medical(seed=4, noise=0.05), rue.domains.Glider(seed=2, width=5, day=1)]
+)
+def test_a_domain_can_be_read_from_what_it_is_called(domain):
+    assert rue.specs.domain_of(domain.sample(1, seed=1)) == domain
+
+
 def test_coverage_picks_the_farthest():
     graph = rue.Builder().add("s", "go", {"g": 1.0}, cost=1.0).goal("g").build().graph
     cost = np.array([[5.0, 4.9, 0.0, 10.0, 5.1, 2.4]])

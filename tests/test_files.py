@@ -60,6 +60,9 @@ def assert_same_model(left: rue.UMDP, right: rue.UMDP) -> None:
     assert_same_array(left.prob, right.prob)
     assert_same_array(left.cost, right.cost)
     assert left.sample_label == right.sample_label
+    assert list(left.scenery) == list(right.scenery)
+    for name in left.scenery:
+        assert_same_array(left.scenery[name], right.scenery[name])
 
 
 def assert_same_policy(left: rue.Policy, right: rue.Policy) -> None:
@@ -187,7 +190,8 @@ def test_the_models_differ_in_what_is_stored():
     assert plain().graph.action_label is None
     assert plain().sample_label is None
     assert plain().graph.layout == {}
-    assert laid_out().graph.layout == {"grid": [4, 5]}
+    assert laid_out().graph.layout["grid"] == [4, 5]
+    assert set(laid_out().scenery) == {"entry_cost", "obstacle"}
     assert two_nodes().nodes == 4
     assert not two_nodes().is_stationary
     assert not mixture().is_deterministic

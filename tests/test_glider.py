@@ -280,7 +280,10 @@ def test_the_built_in_currents_are_small_and_credited():
     assert [layout["cell"][domain.graph.initial], layout["start"]] == [domain.region.start] * 2
     assert layout["cell"][int(np.flatnonzero(domain.graph.goal)[0])] == layout["goal"]
     assert sum(value is None for value in layout["depth"]) == 256 - domain.region.water.sea.sum()
-    assert list(layout["current"]) == list(domain.training().sample_label)
+    assert layout["heading"][3] == 90 and rue.specs.make_domain("glider", {"seed": 1}).spec == layout["domain"]
+    east, north = domain.region.water_of_states(domain.forecast_time())
+    scenery = domain.training().scenery
+    assert np.allclose(scenery["east"], east, atol=1e-6) and np.allclose(scenery["north"], north, atol=1e-6)
 
 
 def test_a_model_survives_a_file(tmp_path):

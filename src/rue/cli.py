@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
 
@@ -26,7 +26,8 @@ import rue
 from rue import specs
 from rue.domains import DOMAINS
 from rue.errors import BadInput, RueError
-from rue.info import describe
+from rue.evaluate import Evaluation
+from rue.info import common_samples, describe
 from rue.model import UMDP
 from rue.solution import Interval, Limits, Progress, Solution, Solver, Status
 from rue.solvers import solve as run_solver
@@ -57,6 +58,16 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be given more than once.")
 ]
 Seconds = Annotated[float | None, typer.Option(help="Stop after so many seconds with the best policy so far.")]
+Test = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|MODEL", help="Judge on N fresh draws of the model's domain, or on another model of the same graph.",
+        show_default=False,
+    ),
+]  # fmt: skip
+TestSeed = Annotated[
+    int | None, typer.Option(help="Fixes the fresh draws; the domain's own and one unless given.", show_default=False)
+]
 Output = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write the result.", show_default=False)
 ]
@@ -140,38 +151,35 @@ def solve(
 
 
 @app.command(rich_help_panel=POLICIES)
-def evaluate(model: Model, policy: PolicyFile, as_json: Json = False) -> None:
-    """The exact cost and regret of a policy in each sample of a model."""
-    umdp = specs.read_model(model)
-    verdict = rue.evaluate(umdp, specs.read_policy(policy))
-    names = [umdp.sample_name(k) for k in range(umdp.samples)]
+def evaluate(
+    model: Model,
+    policy: PolicyFile,
+    test: Test = None,
+    seed: TestSeed = None,
+    independent: Annotated[
+        bool, typer.Option("--independent", help="The samples of the model in --test are independent draws.")
+    ] = False,
+    confidence: Annotated[float, typer.Option(help="Of what is said about fresh samples.")] = 0.95,
+    as_json: Json = False,
+) -> None:
+    """The exact cost and regret of a policy in each sample of a model, or in samples that it has not seen.
+
+    With --test, what was seen says how likely a fresh sample is to be worse: if the unseen ones are independent draws.
+    """
+    umdp, controller = specs.read_model(model), specs.read_policy(policy)
+    facts = {"model": model, "policy": policy, **_verdict_facts(umdp, rue.evaluate(umdp, controller))}
+    unseen = None if test is None else _Unseen.read(umdp, test, seed, independent)
+    if unseen is not None:
+        verdict = rue.evaluate(unseen.model, controller)
+        scenario = unseen.scenario(verdict, confidence)
+        facts["test"] = {**unseen.facts, **_verdict_facts(unseen.model, verdict), "scenario": scenario}
     if as_json:
-        _print_json(
-            {
-                "model": model,
-                "policy": policy,
-                "max_regret": verdict.max_regret,
-                "mean_regret": verdict.mean_regret,
-                "worst_sample": verdict.worst_sample,
-                "error": verdict.error,
-                "samples": names,
-                "value": verdict.value.tolist(),
-                "optimal": verdict.optimal.tolist(),
-                "regret": verdict.regret.tolist(),
-            }
-        )
-        return
-    table = _table("sample", "cost", "optimal", "regret")
-    for k in _listed(range(umdp.samples), verdict.regret.tolist()):
-        table.add_row(names[k], _number(verdict.value[k]), _number(verdict.optimal[k]), _number(verdict.regret[k]))
-    console = _console()
-    console.print(table)
-    _say_rest(console, umdp.samples)
-    console.print(
-        f"max regret {_number(verdict.max_regret)} in sample {names[verdict.worst_sample]}, mean "
-        f"{_number(verdict.mean_regret)}; every figure is exact to {verdict.error:.1e}",
-        soft_wrap=True,
-    )  # fmt: skip
+        _print_json(facts)
+    elif unseen is None:
+        _print_verdict(facts)
+    else:
+        _print_verdict(facts["test"])
+        _console().print(unseen.in_words(facts), soft_wrap=True)
 
 
 @app.command(rich_help_panel=POLICIES)
@@ -183,6 +191,8 @@ def compare(
     seconds: Annotated[
         float, typer.Option(help="Stop each method after so many seconds with its best policy so far.")
     ] = 30.0,
+    test: Test = None,
+    seed: TestSeed = None,
     as_json: Json = False,
 ) -> None:
     """Solve a model with several methods and put their policies side by side, with how far each is from the best."""
@@ -193,17 +203,26 @@ def compare(
         )
     limits = Limits(seconds)
     umdp = _read_model_and_warm_up(model, solvers)
+    unseen = None if test is None else _Unseen.read(umdp, test, seed)
     solutions = []
     for solver in solvers:
         # A fresh model has nothing worked out beforehand, so that the times can be compared.
-        fresh = UMDP(umdp.graph, umdp.prob, umdp.cost, umdp.sample_label)
+        fresh = replace(umdp)
         with _ProgressBar(as_json, limits.seconds) as progress:
             solutions.append(run_solver(fresh, solver, limits=limits, progress=progress, bound=False))
     solutions = _with_common_bound(umdp, solutions)
+    verdicts = None if unseen is None else [rue.evaluate(unseen.model, solution.policy) for solution in solutions]
     if as_json:
-        _print_json({"model": model, "methods": [_solution_facts(umdp, solution) for solution in solutions]})
+        facts: dict[str, Any] = {"model": model, "methods": [_solution_facts(umdp, s) for s in solutions]}
+        if unseen is not None and verdicts is not None:
+            facts["test"] = unseen.facts
+            for method, verdict in zip(facts["methods"], verdicts, strict=True):
+                method["test"] = _verdict_facts(unseen.model, verdict)
+        _print_json(facts)
     else:
-        _print_comparison(model, umdp, solutions)
+        _print_comparison(model, umdp, solutions, verdicts)
+        if unseen is not None:
+            _console().print(f"On test: {unseen}.", style="dim", soft_wrap=True)
 
 
 @app.command(rich_help_panel=POLICIES)
@@ -382,6 +401,84 @@ def _bounds(interval: Interval) -> dict[str, float]:
     return {"lower": interval.lower, "upper": interval.upper}
 
 
+def _verdict_facts(model: UMDP, verdict: Evaluation) -> dict[str, Any]:
+    return {
+        "max_regret": verdict.max_regret,
+        "mean_regret": verdict.mean_regret,
+        "worst_sample": verdict.worst_sample,
+        "error": verdict.error,
+        "samples": [model.sample_name(k) for k in range(model.samples)],
+        "value": verdict.value.tolist(),
+        "optimal": verdict.optimal.tolist(),
+        "regret": verdict.regret.tolist(),
+    }
+
+
+def _print_verdict(facts: Mapping[str, Any]) -> None:
+    console, names, regret = _console(), facts["samples"], facts["regret"]
+    table = _table("sample", "cost", "optimal", "regret")
+    for k in _listed(range(len(names)), regret):
+        table.add_row(names[k], _number(facts["value"][k]), _number(facts["optimal"][k]), _number(regret[k]))
+    console.print(table)
+    _say_rest(console, len(names))
+    console.print(
+        f"max regret {_number(facts['max_regret'])} in sample {names[facts['worst_sample']]}, mean "
+        f"{_number(facts['mean_regret'])}; every figure is exact to {facts['error']:.1e}",
+        soft_wrap=True,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Unseen:
+    """Samples that a policy was not made for, and what may be said of fresh ones after them."""
+
+    model: UMDP
+    facts: Mapping[str, Any]
+    doubt: str | None  # why nothing can be said of fresh samples
+
+    @classmethod
+    def read(cls, planned: UMDP, text: str, seed: int | None, independent: bool = False) -> "_Unseen":
+        """So many fresh draws of the model's own domain, or another model on the same graph."""
+        drawn = text.strip().isdecimal()
+        if not drawn and seed is not None:
+            raise BadInput(f"a seed is given for {text}; expected it only with a number of fresh draws, such as 100")
+        model = specs.draw_unseen(planned, int(text), seed) if drawn else specs.read_model(text)
+        seen = common_samples(planned, model)
+        doubt = None
+        if seen:
+            doubt = f"{seen} of the {model.samples} test samples are the model's own" + (
+                ": another --seed is needed" if drawn else ""
+            )
+        elif not (drawn or independent):
+            doubt = f"{text} may hold other than independent draws (--independent says that it does not)"
+        return cls(model, {"test": text, "seen_before": seen}, doubt)
+
+    def __str__(self) -> str:
+        seen = self.facts["seen_before"]
+        return f"{self.model.samples} samples, {seen or 'none'} of which the methods have seen"
+
+    def scenario(self, verdict: Evaluation, confidence: float) -> dict[str, Any] | None:
+        """How likely a fresh sample is to be worse than all of these, where that can be said."""
+        exceedance = verdict.exceedance(confidence)
+        if self.doubt:
+            return None
+        return {"confidence": confidence, "exceeds_max_regret_at_most": exceedance, "samples": self.model.samples}
+
+    def in_words(self, facts: Mapping[str, Any]) -> str:
+        """The same for people, beside the samples that were planned with."""
+        scenario = facts["test"]["scenario"]
+        planned = (
+            f"In the {len(facts['samples'])} samples of the model the max regret is {_number(facts['max_regret'])}."
+        )
+        if scenario is None:
+            return f"{planned} Nothing is said about fresh samples: {self.doubt}."
+        return (
+            f"{planned} With {100 * scenario['confidence']:g} % confidence, a fresh sample has more regret than "
+            f"{_number(facts['test']['max_regret'])} with a probability of at most "
+            f"{100 * scenario['exceeds_max_regret_at_most']:.2g} %."
+        )
+
+
 def _print_solution(model: UMDP, solution: Solution, output: str | None) -> None:
     console = _console()
     worst = max(range(model.samples), key=lambda k: solution.regret[k])
@@ -403,7 +500,9 @@ def _print_solution(model: UMDP, solution: Solution, output: str | None) -> None
         console.print(f"written to {output}", soft_wrap=True)
 
 
-def _print_comparison(text: str, model: UMDP, solutions: Sequence[Solution]) -> None:
+def _print_comparison(
+    text: str, model: UMDP, solutions: Sequence[Solution], verdicts: Sequence[Evaluation] | None
+) -> None:
     console = _console()
     graph = model.graph
     console.print(
@@ -411,9 +510,10 @@ def _print_comparison(text: str, model: UMDP, solutions: Sequence[Solution]) -> 
         highlight=False,
         soft_wrap=True,
     )
-    table = _table("method", "max regret", "at least", "gap", "mean regret", "objective", "seconds")
+    unseen = [] if verdicts is None else ["max on test", "mean on test"]
+    table = _table("method", "max regret", "at least", "gap", "mean regret", *unseen, "objective", "seconds")
     best = min(solution.max_regret.upper for solution in solutions)
-    for solution in solutions:
+    for number, solution in enumerate(solutions):
         status = "" if solution.status is Status.SOLVED else f" ({solution.status.value})"
         regret = _number(solution.max_regret.upper)
         table.add_row(
@@ -422,6 +522,7 @@ def _print_comparison(text: str, model: UMDP, solutions: Sequence[Solution]) -> 
             _number(solution.max_regret.lower),
             _percent(solution.gap),
             _number(solution.mean_regret),
+            *([] if verdicts is None else map(_number, (verdicts[number].max_regret, verdicts[number].mean_regret))),
             _number(_rounded_up(solution.objective.upper)),
             f"{solution.seconds:.3f}",
         )

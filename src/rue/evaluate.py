@@ -26,6 +26,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from rue._check import real_number
 from rue._flat import Array
 from rue._kernels import chain
 from rue._linear import solve_chain
@@ -73,6 +74,15 @@ class Evaluation:
     def worst_sample(self) -> int:
         """The sample with the worst regret."""
         return int(self.regret.argmax())
+
+    def exceedance(self, confidence: float = 0.95) -> float:
+        """How likely a fresh sample is to have more regret than the worst one here, at most.
+
+        With probability `confidence` = 1 − δ over the N samples here it is at most 1 − δ^{1/N}. This is true only if
+        they are independent draws from where the fresh sample comes from too, and had no part in making the policy.
+        """
+        real_number("confidence", confidence, "above 0 and below 1", np.nextafter(0, 1), np.nextafter(1, 0))
+        return float(-np.expm1(np.log1p(-confidence) / self.regret.size))
 
     def __repr__(self) -> str:
         return (

@@ -1,6 +1,7 @@
 """What can be said of a model at a glance."""
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 from rue.model import UMDP, all_states_reach_goal
@@ -10,7 +11,9 @@ from rue.structure import proper_in, proper_policy_exists
 def describe(model: UMDP) -> dict[str, Any]:
     """Sizes, memory, labels, whether a policy is proper in all samples, and which samples are the same."""
     graph = model.graph
+    origin = {"domain": graph.layout["domain"]} if "domain" in graph.layout else {}
     return {
+        **origin,
         "states": graph.states,
         "choices": graph.choices,
         "transitions": graph.transitions,
@@ -30,10 +33,20 @@ def describe(model: UMDP) -> dict[str, Any]:
 def duplicate_samples(model: UMDP) -> list[list[str]]:
     """Groups of samples that are the same in every number."""
     groups: dict[bytes, list[str]] = {}
-    for k in range(model.samples):
-        digest = hashlib.sha256(model.prob[:, k].tobytes() + model.cost[:, k].tobytes()).digest()
+    for k, digest in enumerate(_digests(model)):
         groups.setdefault(digest, []).append(model.sample_name(k))
     return [group for group in groups.values() if len(group) > 1]
+
+
+def common_samples(model: UMDP, other: UMDP) -> int:
+    """How many samples of another model on the same graph are also samples of this one, in every number."""
+    known = set(_digests(model))
+    return sum(digest in known for digest in _digests(other))
+
+
+def _digests(model: UMDP) -> Iterator[bytes]:
+    for k in range(model.samples):
+        yield hashlib.sha256(model.prob[:, k].tobytes() + model.cost[:, k].tobytes()).digest()
 
 
 def _samples_with_dead_ends(model: UMDP) -> int:

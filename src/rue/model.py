@@ -10,7 +10,7 @@ here, when it is made; behind this door nothing checks again.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, TypeVar
@@ -136,6 +136,7 @@ class UMDP:
     prob: Array  # [T, K]
     cost: Array  # [C, K]
     sample_label: tuple[str, ...] | None = None
+    scenery: Mapping[str, Array] = field(default_factory=dict)  # [S, K] each: what a map shows, such as currents
     _memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -146,6 +147,7 @@ class UMDP:
         if self.sample_label is not None:
             object.__setattr__(self, "sample_label", tuple(str(label) for label in self.sample_label))
         _check_shapes(self)
+        object.__setattr__(self, "scenery", _check_scenery(self))
         support = _check_prob(self)
         self._memory["support"] = support
         _check_cost(self)
@@ -203,7 +205,8 @@ class UMDP:
         if index.size == 0:
             raise BadInput("the subset has no samples; expected at least one")
         labels = None if self.sample_label is None else tuple(self.sample_label[k] for k in index)
-        return UMDP(self.graph, _freeze(self.prob[:, index]), _freeze(self.cost[:, index]), labels)
+        scenery = {name: _freeze(values[:, index]) for name, values in self.scenery.items()}
+        return UMDP(self.graph, _freeze(self.prob[:, index]), _freeze(self.cost[:, index]), labels, scenery)
 
     @property
     def samples(self) -> int:
@@ -240,7 +243,7 @@ class UMDP:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made anew; what was worked out is not taken along."""
-        return UMDP, (self.graph, self.prob, self.cost, self.sample_label)
+        return UMDP, (self.graph, self.prob, self.cost, self.sample_label, self.scenery)
 
     def __repr__(self) -> str:
         graph = self.graph
@@ -365,6 +368,17 @@ def _check_shapes(model: UMDP) -> None:
     if model.cost.shape != (graph.choices, samples):
         raise BadInput(f"cost has shape {model.cost.shape}; expected [{graph.choices} choices, {samples} samples]")
     _check_labels("sample", model.sample_label, samples)
+
+
+def _check_scenery(model: UMDP) -> dict[str, Array]:
+    """The scenery in read-only arrays, half as wide as other numbers: it is only looked at."""
+    scenery = {}
+    expected = (model.graph.states, model.samples)
+    for name, values in model.scenery.items():
+        scenery[str(name)] = _frozen(f"scenery {name!r}", values, np.float32)
+        if scenery[name].shape != expected:
+            raise BadInput(f"scenery {name!r} has shape {scenery[name].shape}; expected {expected}: states, samples")
+    return scenery
 
 
 def _check_prob(model: UMDP) -> Array:

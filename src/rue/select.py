@@ -1,7 +1,8 @@
 """Choose few samples out of many.
 
 - "coverage": greedy k-centre. The first is the sample nearest to the mean; each next one is the farthest from all
-  chosen so far, in the Euclidean distance of all transition probabilities and expected costs.
+  chosen so far, in the Euclidean distance of all transition probabilities and expected costs. Costs are divided by
+  their mean, so that it does not matter in which unit they are.
 - "random": without replacement.
 - "regret": after the first, as for coverage, the sample on which the current choice's `reg` policy does worst.
 """
@@ -30,7 +31,7 @@ def select(model: UMDP, count: int, *, by: str = "coverage", seed: int = 0) -> U
 
 
 def _by_coverage(model: UMDP, count: int, seed: int) -> Array:
-    points = np.concatenate([model.prob, model.cost]).T  # [K, T + C]
+    points = _points(model)
     chosen = [_nearest_to_mean(points)]
     nearest = _distance(points, chosen[0])
     while len(chosen) < count:
@@ -45,13 +46,18 @@ def _by_random(model: UMDP, count: int, seed: int) -> Array:
 
 
 def _by_regret(model: UMDP, count: int, seed: int) -> Array:
-    chosen = [_nearest_to_mean(np.concatenate([model.prob, model.cost]).T)]
+    chosen = [_nearest_to_mean(_points(model))]
     while len(chosen) < count:
         policy = solve(model.subset(chosen), Regret()).policy
         regret = evaluate(model, policy).regret.copy()
         regret[chosen] = -1.0
         chosen.append(int(regret.argmax()))
     return np.array(chosen)
+
+
+def _points(model: UMDP) -> Array:  # [K, T + C]
+    mean = model.cost.mean() if model.cost.size else 0.0
+    return np.concatenate([model.prob, model.cost / mean if mean else model.cost]).T
 
 
 def _nearest_to_mean(points: Array) -> int:

@@ -101,9 +101,28 @@ def read_model(text: str) -> UMDP:
     if not is_domain:
         model: UMDP = _read(text, UMDP, "model")
         return model
-    settings = parse_settings(part for part in rest.split(",") if part)
+    settings = _domain_settings(rest)
     extra = {key: settings.pop(key) for key in ("samples", "pool", "by") if key in settings}
     return sample_domain(name, settings, **extra)
+
+
+def domain_of(model: UMDP) -> Domain | None:
+    """The domain that a model was drawn from, where it says so."""
+    spec = model.graph.layout.get("domain")
+    if not isinstance(spec, str):
+        return None
+    name, _, rest = spec.partition(":")
+    return make_domain(name, _domain_settings(rest))
+
+
+def draw_unseen(model: UMDP, count: int, seed: int | None = None) -> UMDP:
+    """Fresh draws of a model's own domain; its training samples have the domain's own seed, these the next one."""
+    domain = domain_of(model)
+    if domain is None:
+        raise BadInput(
+            f"the model does not say which domain it is of; expected a model in place of {count} fresh draws"
+        )
+    return domain.sample(count, seed=domain.seed + 1 if seed is None else seed)
 
 
 def read_policy(path: str) -> Policy:
@@ -118,6 +137,10 @@ def read_certificate(path: str) -> Certificate:
     if solution.certificate is None:
         raise BadInput(f"{path}: nothing was proved about other policies; expected a solution with a certificate")
     return solution.certificate
+
+
+def _domain_settings(text: str) -> dict[str, Any]:
+    return parse_settings(part for part in text.split(",") if part)
 
 
 def _read(path: str, wanted: Any, what: str) -> Any:

@@ -6,6 +6,6 @@ from rue.domains.glider import Glider
 from rue.domains.medical import Medical
 
 # Command-line names.
-DOMAINS: dict[str, type[Domain]] = {"disaster": Disaster, "glider": Glider, "medical": Medical}
+DOMAINS: dict[str, type[Domain]] = {domain.name: domain for domain in (Disaster, Glider, Medical)}
 
 __all__ = ["DOMAINS", "Disaster", "Domain", "Glider", "Medical"]

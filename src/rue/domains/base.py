@@ -1,8 +1,9 @@
 """What every domain is: a frozen value whose seed fixes the problem, and which draws samples of it."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,9 +20,16 @@ class Domain(ABC):
     """A problem that can be sampled. All its samples, for training and for testing, live on one graph."""
 
     seed: int = field(kw_only=True)
+    name: ClassVar[str]  # on the command line
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+
+    @property
+    def spec(self) -> str:
+        """The domain as one writes it on the command line; its models carry it in their graph's layout."""
+        changed = [f for f in fields(self) if f.name == "seed" or getattr(self, f.name) != f.default]
+        return f"{self.name}:" + ",".join(f"{f.name}={getattr(self, f.name)}" for f in changed)
 
     @cached_property
     @abstractmethod

@@ -12,6 +12,7 @@ one, and neither is ever a swamp or an obstacle; a move off the grid stays put.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +32,7 @@ MOVES = {
     "west": (0, -1),
     "north-west": (-1, -1),
 }
+HEADINGS = [45 * i for i in range(len(MOVES))]  # degrees, clockwise from the north
 # The aim, then its neighbours on either side: the turn in steps of 45 degrees, and the probability.
 AIMS = ((0, 0.8), (1, 0.1), (-1, 0.1))
 ONTO_OBSTACLE = 0.05
@@ -41,6 +43,7 @@ ENTRY_COST = 0.5
 class Disaster(Domain):
     """A rescue on a grid of `width` × `height` squares."""
 
+    name: ClassVar[str] = "disaster"
     width: int = 8
     height: int = 8
     region_chance: float = 1 / 15  # that a square is the centre of a swamp region; the same for obstacles
@@ -72,7 +75,7 @@ class Disaster(Domain):
             initial=0,
             state_label=tuple(f"(row {i}, column {j})" for i in range(self.height) for j in range(self.width)),
             action_label=tuple(MOVES),
-            layout={"grid": [self.height, self.width]},
+            layout={"grid": [self.height, self.width], "heading": HEADINGS, "domain": self.spec},
         )
 
     def sample(self, count: int, *, seed: int) -> UMDP:
@@ -94,7 +97,7 @@ class Disaster(Domain):
         chance = np.array([chance for _, chance in AIMS])
         fill(self._target, self._possible, obstacle, entry, chance, ONTO_OBSTACLE, prob, cost)
         prob.flags.writeable = cost.flags.writeable = False
-        return UMDP(graph, prob, cost)
+        return UMDP(graph, prob, cost, scenery={"entry_cost": entry, "obstacle": obstacle})
 
     @property
     def _squares(self) -> int:

@@ -29,7 +29,7 @@ The built-in currents are not the paper's (a Copernicus forecast for 1 May 2020)
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,7 @@ BLOCK = 16  # samples at a time, to save memory
 class Glider(Domain):
     """A glider in a region of `width` × `height` cells. Lengths in m, speeds in m/s, places in degrees."""
 
+    name: ClassVar[str] = "glider"
     width: int = 16
     height: int = 16
     day: int = 0  # of those in the data, the first is 0
@@ -348,7 +349,7 @@ class _Motion:
             prob[:, part] = self._chance(domain, east[:, part], north[:, part])
         np.add.reduceat(prob * entry[graph.successor], graph.trans_ptr[:-1], axis=0, out=cost)
         prob.flags.writeable = cost.flags.writeable = False
-        return UMDP(graph, prob, cost, names)
+        return UMDP(graph, prob, cost, names, {"entry_cost": entry, "east": east, "north": north})
 
     def _chance(self, domain: Glider, east: Array, north: Array) -> Array:  # [T, K]
         """The probability of each transition."""
@@ -430,24 +431,19 @@ def _best_chance(edge: Array, low: Array, high: Array, noise: float) -> Array:  
 
 
 def _layout(domain: Glider, region: Region) -> dict[str, Any]:
-    """What a map needs, in plain numbers: land has no depth and no current."""
-
-    def plain(field: Array, digits: int) -> list[float | None]:
-        return [None if np.isnan(value) else round(float(value), digits) for value in field.ravel()]
-
+    """What a map needs, in plain numbers: land has no depth."""
     water = region.water
-    time = domain.forecast_time()
-    current = zip(time, *water.when(time), strict=True)
     return {
+        "domain": domain.spec,
         "grid": [domain.height, domain.width],
+        "heading": [360 * action / domain.headings for action in range(domain.headings)],
         "cell": region.cells.tolist(),
         "cell_size": domain.cell,
         "start": region.start,
         "goal": region.goal,
         "latitude": [round(float(water.latitude[row, 0]), 6) for row in range(domain.height)],
         "longitude": [round(float(water.longitude[0, column]), 6) for column in range(domain.width)],
-        "depth": plain(water.depth, 1),
+        "depth": [None if np.isnan(depth) else round(float(depth), 1) for depth in water.depth.ravel()],
         "shallow": domain.shallow,
-        "current": {clock(moment): [plain(east, 3), plain(north, 3)] for moment, east, north in current},
         "credit": water.credit,
     }

@@ -12,6 +12,7 @@ outcomes at each level (`distinct=True`) do not (docs/reproduction.md has both).
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,6 +31,7 @@ CHANGES = np.arange(-3, 4)
 class Medical(Domain):
     """A patient with `initial_health`, whose response has a certain `noise`."""
 
+    name: ClassVar[str] = "medical"
     initial_health: int = 10
     noise: float = 0.1
     distinct: bool = False  # whether the treatments of a health level have different nominal outcomes
@@ -71,7 +73,7 @@ class Medical(Domain):
             initial=self.initial_health,
             state_label=(*(f"(h={h}, d={d})" for d in range(DAYS) for h in range(LEVELS)), "end"),
             action_label=(*(f"treatment {i + 1}" for i in range(TREATMENTS)), "finish"),
-            layout={"grid": [DAYS, LEVELS]},
+            layout={"grid": [DAYS, LEVELS], "axes": ["day", "health"], "domain": self.spec},
         )
 
     def sample(self, count: int, *, seed: int) -> UMDP:

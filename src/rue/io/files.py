@@ -212,11 +212,14 @@ def _unpack_graph(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Gra
 
 def _pack_model(model: UMDP) -> tuple[dict[str, Any], dict[str, Array]]:
     header, arrays = _pack_graph(model.graph)
-    return {**header, "sample_label": model.sample_label}, {**arrays, "prob": model.prob, "cost": model.cost}
+    scenery = {f"scenery_{number}": values for number, values in enumerate(model.scenery.values())}
+    header |= {"sample_label": model.sample_label, "scenery": list(model.scenery)}
+    return header, {**arrays, "prob": model.prob, "cost": model.cost, **scenery}
 
 
 def _unpack_model(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> UMDP:
-    return UMDP(_unpack_graph(header, arrays), arrays["prob"], arrays["cost"], header["sample_label"])
+    scenery = {name: arrays[f"scenery_{number}"] for number, name in enumerate(header.get("scenery", ()))}
+    return UMDP(_unpack_graph(header, arrays), arrays["prob"], arrays["cost"], header["sample_label"], scenery)
 
 
 def _pack_policy(policy: Policy) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -1,0 +1,327 @@
+"""Logs of what was done and what came of it, from CSV files, as rows for `rue.from_transitions`.
+
+A log has one of two forms. Either each row has all four: state, action, cost, next state. Or rows belong to episodes
+and come in the order in which they happened, and the next state of a row is the state of the next row of its episode;
+rows of different episodes may alternate. The last row of an episode has its own next state, or is followed by a closing
+row with a state and neither action nor cost, or leads to a state that is named for all.
+
+`share_outcomes` is for what a log has too little of. With a Dirichlet posterior over the outcomes that were seen, an
+action that was tried once has one outcome, and that one is certain in every sample: of what is known least, the
+posterior is most sure. If instead an action may lead to whatever was seen to follow its state after any action, with
+n(s') = 0 where it has not done so yet, the posterior Dirichlet(n(s') + α) is wide where the counts are small.
+"""
+
+import codecs
+import csv
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+
+from rue._check import one_of
+from rue.build import Counts
+from rue.errors import BadFile, BadInput, unknown_name
+
+DELIMITERS = (",", ";", "\t", "|")
+NEXT_STATE = "next_state"
+JOINT = "/"
+
+Row = tuple[str, str, float, str]
+
+
+@dataclass(frozen=True)
+class Log:
+    """The rows (state, action, cost, next state) of a CSV file, read anew each time one goes through them.
+
+    Only the header is read when it is made. Rows are not kept, however many there are.
+    """
+
+    path: Path
+    columns: tuple[str, ...]  # as the header has them
+    delimiter: str
+    encoding: str
+    state: tuple[str, ...]
+    action: tuple[str, ...]
+    cost: str
+    next_state: tuple[str, ...]  # none, if the next row has it
+    episode: str | None = None
+    end: str | None = None
+    unfinished: Literal["refuse", "drop"] = "refuse"
+
+    def __iter__(self) -> Iterator[Row]:
+        some = False
+        with _opened(self.path, self.encoding) as stream:
+            lines = csv.reader(stream, delimiter=self.delimiter, skipinitialspace=True)
+            _first_filled(lines)
+            for row in _complete(self, lines) if self.episode is None else _chained(self, lines):
+                some = True
+                yield row
+        if not some:
+            raise BadInput(f"{self.path}: there is a header and no row; expected logged transitions")
+
+    def __repr__(self) -> str:
+        return f"Log({str(self.path)!r}, columns: {', '.join(self.columns)})"
+
+
+def read_log(
+    path: str | Path,
+    *,
+    state: str | Sequence[str] = "state",
+    action: str | Sequence[str] = "action",
+    cost: str = "cost",
+    next_state: str | Sequence[str] = NEXT_STATE,
+    episode: str | None = None,
+    end: str | None = None,
+    unfinished: Literal["refuse", "drop"] = "refuse",
+    encoding: str | None = None,
+) -> Log:
+    """The logged transitions of a CSV file with a header, for `rue.from_transitions` and `rue.count_transitions`.
+
+    The other arguments name columns; further columns do not matter. Several columns make up one name, joined by "/":
+    `state=("pump", "health")` makes "A/worn". Columns are separated by commas, semicolons, tabs or bars, whichever
+    finds the columns in the header. Costs may have a decimal comma where semicolons separate.
+
+    With `episode`, the next state of a row is the state of the next row of the same episode, wherever the row does not
+    have its own. The last row of an episode leads to its own next state, to a closing row with neither action nor cost,
+    or to `end`; an episode without any of these is refused, or its last row dropped (`unfinished="drop"`). A text that
+    is not UTF-8, or UTF-16 with its mark, needs an `encoding`.
+    """
+    source = Path(path)
+    one_of("way with unfinished episodes", unfinished, ("refuse", "drop"))
+    wanted = {"state": _several(state), "action": _several(action), "next_state": _several(next_state)}
+    others = [cost] if episode is None else [cost, episode]
+    used = encoding or _guess_encoding(source)
+    names = [name for group in wanted.values() for name in group] + others
+    delimiter, columns = _find_header(source, used, names)
+    if episode is not None and next_state == NEXT_STATE and NEXT_STATE not in columns:
+        wanted["next_state"] = ()
+    _check_columns(source, columns, [name for group in wanted.values() for name in group] + others)
+    return Log(source, columns, delimiter, used, cost=cost, episode=episode, end=end, unfinished=unfinished, **wanted)
+
+
+def share_outcomes(counts: Counts) -> Counts:
+    """The counts, with zeros where an outcome was seen to follow a state but not after this action.
+
+    Each choice may then lead to whatever followed its state after any action. Choices that were never taken still do
+    not exist.
+    """
+    choice_state = np.repeat(np.arange(counts.choice_ptr.size - 1), np.diff(counts.choice_ptr))  # [C]
+    trans_choice = np.repeat(np.arange(counts.action.size), np.diff(counts.trans_ptr))  # [T]
+    followed: dict[int, dict[int, None]] = {}
+    for state, target in zip(choice_state[trans_choice].tolist(), counts.successor.tolist(), strict=True):
+        followed.setdefault(state, {})[target] = None
+    seen = dict(zip(zip(trans_choice.tolist(), counts.successor.tolist(), strict=True), counts.count, strict=True))
+    pairs = [(c, target) for c, state in enumerate(choice_state.tolist()) for target in followed[state]]
+    return replace(
+        counts,
+        trans_ptr=np.searchsorted(np.array([c for c, _ in pairs], np.int64), np.arange(counts.action.size + 1)),
+        successor=np.array([target for _, target in pairs], np.int64),
+        count=np.array([seen.get(pair, 0.0) for pair in pairs], float),
+    )
+
+
+def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+@contextmanager
+def _opened(path: Path, encoding: str) -> Iterator[IO[str]]:
+    """The file as text; whatever goes wrong while it is read is told in one line."""
+    try:
+        with path.open(newline="", encoding=encoding) as stream:
+            yield stream
+    except FileNotFoundError as error:
+        raise BadInput(f"{path}: there is no such file ({error.strerror})") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
+    except UnicodeError:
+        raise BadFile(f'{path}: not text in {encoding}; expected that, or another encoding= such as "cp1252"') from None
+    except LookupError:
+        raise BadInput(f'{path}: unknown encoding {encoding!r}; expected one such as "utf-8" or "cp1252"') from None
+    except csv.Error as error:
+        raise BadFile(f"{path}: no table of text ({error}); expected a CSV file") from None
+
+
+def _guess_encoding(path: Path) -> str:
+    with _opened(path, "latin-1") as stream:
+        mark = stream.read(2).encode("latin-1")
+    return "utf-16" if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+
+
+def _find_header(path: Path, encoding: str, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The delimiter that finds most of the wanted columns, then most columns at all, and the columns."""
+    found: dict[str, tuple[str, ...]] = {}
+    for delimiter in DELIMITERS:
+        with _opened(path, encoding) as stream:
+            cells = _first_filled(csv.reader(stream, delimiter=delimiter, skipinitialspace=True))
+        found[delimiter] = tuple(cell.strip() for cell in cells)
+    best = max(DELIMITERS, key=lambda delimiter: (len({*wanted} & {*found[delimiter]}), len(found[delimiter])))
+    if not found[best]:
+        raise BadInput(f"{path}: the file is empty; expected a header with {', '.join(wanted)}")
+    return best, found[best]
+
+
+def _first_filled(lines: Iterator[list[str]]) -> list[str]:
+    """The first line that is not blank: the header."""
+    return next((cells for cells in lines if any(cell.strip() for cell in cells)), [])
+
+
+def _check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
+    if "" in wanted or not all(isinstance(name, str) for name in wanted):
+        raise BadInput(f"{path}: the columns are {', '.join(map(repr, wanted))}; expected names from the header")
+    for name in wanted:
+        if name not in columns:
+            hint = "; expected it, or episode= if the next row has it" if name == NEXT_STATE else ""
+            raise BadInput(f"{path}: {unknown_name('column', name, columns)}{hint}")
+        if columns.count(name) > 1:
+            raise BadInput(f"{path}: column {name!r} is there {columns.count(name)} times; expected it once")
+
+
+class _Unusable(Exception):
+    """A line that cannot be used; the message says why."""
+
+
+class _Names(dict[Any, str]):
+    """The name of a cell, or of several: stripped and joined; "" if one is missing. Each name is made once."""
+
+    def __missing__(self, cells: str | tuple[str, ...]) -> str:
+        if isinstance(cells, str):
+            name = cells.strip()
+        else:
+            parts = [cell.strip() for cell in cells]
+            while parts and not parts[-1]:  # a state such as "done" may need fewer columns than others
+                parts.pop()
+            # Escaped, so that different cells never make the same name.
+            name = JOINT.join(part.replace("\\", "\\\\").replace(JOINT, "\\" + JOINT) for part in parts)
+            name = name if all(parts) else ""
+        self[cells] = name
+        return name
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """What to take from the cells of a line."""
+
+    log: Log
+    state: Callable[[list[str]], str]
+    action: Callable[[list[str]], str]
+    next_state: Callable[[list[str]], str]
+
+    @classmethod
+    def of(cls, log: Log) -> "_Reader":
+        names = _Names()
+
+        def taker(columns: tuple[str, ...]) -> Callable[[list[str]], str]:
+            if not columns:
+                return lambda cells: ""
+            pick = itemgetter(*map(log.columns.index, columns))
+            return lambda cells: names[pick(cells)]
+
+        return cls(log, taker(log.state), taker(log.action), taker(log.next_state))
+
+    def named(self, what: str, name: str) -> str:
+        """The name, if there is one."""
+        if not name:
+            columns = ", ".join(getattr(self.log, what))
+            raise _Unusable(f"the cell of {columns} is empty; expected a name")
+        return name
+
+    def price(self, text: str) -> float:
+        """The cost as a number."""
+        try:
+            value = math.nan if "_" in text else float(text)  # Python's own 1_000 is nobody's cost
+        except ValueError:
+            value = math.nan
+            if self.log.delimiter == ";" and text.count(",") == 1 and "." not in text:
+                return self.price(text.replace(",", "."))
+        if not math.isfinite(value):
+            missing = "empty" if not text.strip() else repr(text)
+            raise _Unusable(f"{self.log.cost} is {missing}; expected a number")
+        return value
+
+
+def _usable(log: Log, lines: Any) -> Iterator[list[str]]:
+    """The cells of each line that is not blank, as many as the header has."""
+    width = len(log.columns)
+    for cells in lines:
+        if len(cells) == width:
+            yield cells
+        elif any(cells):
+            if len(cells) < width or any(cells[width:]):
+                raise _Unusable(f"there are {len(cells)} cells; expected {width} as in the header, commas in quotes")
+            yield cells[:width]
+
+
+def _with_place(log: Log, lines: Any, rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
+    """The rows; the first line that cannot be used is told with its number, and how many there are."""
+    try:
+        yield from rows()
+    except _Unusable as problem:
+        line, more = lines.line_num, 0
+        while True:
+            try:
+                for _ in rows():
+                    pass
+                break
+            except _Unusable:
+                more += 1
+        raise BadInput(f"{log.path}, line {line}: {problem}; {more + 1} lines are so in all") from None
+
+
+def _complete(log: Log, lines: Any) -> Iterator[Row]:
+    """Rows that have all four."""
+    reader, place = _Reader.of(log), log.columns.index(log.cost)
+
+    def rows() -> Iterator[Row]:
+        for cells in _usable(log, lines):
+            yield (
+                reader.state(cells) or reader.named("state", ""),
+                reader.action(cells) or reader.named("action", ""),
+                reader.price(cells[place]),
+                reader.next_state(cells) or reader.named("next_state", ""),
+            )
+
+    return _with_place(log, lines, rows)
+
+
+def _chained(log: Log, lines: Any) -> Iterator[Row]:
+    """Rows of episodes, each completed by the next one of its episode; at most one per episode waits for that."""
+    reader, place = _Reader.of(log), log.columns.index(log.cost)
+    assert log.episode is not None
+    episode_place = log.columns.index(log.episode)
+    waiting: dict[str, tuple[str, str, float, int]] = {}
+
+    def rows() -> Iterator[Row]:
+        for cells in _usable(log, lines):
+            episode = cells[episode_place].strip()
+            if not episode:
+                raise _Unusable(f"the cell of {log.episode} is empty; expected a name")
+            state = reader.named("state", reader.state(cells))
+            closing = not reader.action(cells) and not cells[place].strip()
+            now = None if closing else (reader.named("action", reader.action(cells)), reader.price(cells[place]))
+            before = waiting.pop(episode, None)
+            if before is not None:
+                yield (*before[:3], state)
+            if now is None:
+                continue
+            following = reader.next_state(cells)
+            if following:
+                yield (state, *now, following)
+            else:
+                waiting[episode] = (state, *now, lines.line_num)
+
+    yield from _with_place(log, lines, rows)
+    if waiting and log.end is None and log.unfinished == "refuse":
+        episode, (_, _, _, line) = next(iter(waiting.items()))
+        raise BadInput(
+            f"{log.path}, line {line}: episode {episode!r} ends without a next state; expected one, a closing row with "
+            f'neither action nor cost, end=, or unfinished="drop"; {len(waiting)} episodes are so in all'
+        )
+    for state, action, price, _ in waiting.values():
+        if log.end is not None:
+            yield state, action, price, log.end

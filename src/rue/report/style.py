@@ -1,0 +1,128 @@
+"""One place for what all pictures share: colours, sizes of letters, and how a figure becomes a file.
+
+Colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart; scales of numbers go
+from light to dark, so that they also work in grey. Figures are made without pyplot and without global state, and equal
+figures are equal files.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+from matplotlib.textpath import TextPath
+
+from rue.errors import BadInput
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
+SERIES = (BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, BLACK)
+LINES: tuple[Literal["-", "--", ":", "-."], ...] = ("-", "--", ":", "-.")
+INK, FAINT, LAND, STONE = "#1A1A1A", "#8A8A8A", "#C9C9C9", "#3A3A3A"
+DEPTH = "#8E3B76"
+COSTS = LinearSegmentedColormap.from_list("costs", ["#FFFFFF", "#FFEBCB", "#FDD49A", "#FABB6A", "#F09B45"])
+
+SMALL, NORMAL, LARGE = 8.0, 9.5, 11.0  # points
+POINTS = 72.0  # in an inch
+RESOLUTION = 160  # dots per inch of a PNG
+
+_SETTINGS: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": NORMAL,
+    "axes.titlesize": LARGE,
+    "axes.labelsize": NORMAL,
+    "axes.edgecolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.formatter.useoffset": False,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "legend.fontsize": NORMAL,
+    "legend.frameon": False,
+    "hatch.linewidth": 0.5,
+    "savefig.facecolor": "white",
+    "svg.fonttype": "none",  # text stays text: it can be searched, copied and edited
+    "svg.hashsalt": "rue",
+    "pdf.fonttype": 42,
+}
+# No date and no version in a file, so that equal figures are equal bytes.
+_METADATA: dict[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def styled(draw: Callable[P, T]) -> Callable[P, T]:
+    """A function that draws with our settings, whatever those of its caller are, and leaves these as they were."""
+
+    @wraps(draw)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        with mpl.rc_context():
+            mpl.rcdefaults()
+            mpl.rcParams.update(_SETTINGS)
+            return draw(*args, **kwargs)
+
+    return wrapped
+
+
+@styled
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure as .png, .svg or .pdf, as its name ends."""
+    target = Path(path)
+    ending = target.suffix.lower()
+    if ending not in _METADATA:
+        raise BadInput(f"{target}: the picture ends in {ending or 'nothing'!r}; expected .png, .svg or .pdf")
+    stream = BytesIO()
+    figure.savefig(stream, format=ending[1:], dpi=RESOLUTION, metadata=_METADATA[ending])
+    try:
+        target.write_bytes(stream.getvalue())
+    except OSError as error:
+        raise BadInput(f"{target}: cannot be written ({error.strerror or error})") from None
+
+
+def colour(number: int) -> str:
+    """The colour of a series; they come again after seven, with another kind of line."""
+    return SERIES[number % len(SERIES)]
+
+
+def line(number: int) -> Literal["-", "--", ":", "-."]:
+    """The kind of line of a series."""
+    return LINES[number // len(SERIES) % len(LINES)]
+
+
+@lru_cache(maxsize=256)
+def text_width(text: str, size: float) -> float:
+    """How wide a text is, in inches."""
+    return float(TextPath((0, 0), text, size=size).vertices[:, 0].max()) / POINTS if text.strip() else 0.0
+
+
+def plain_axes(axes: Axes) -> None:
+    """No lines where nothing is read off."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def legend_line(number: int) -> Line2D:
+    """The line of a series, for a legend."""
+    return Line2D([], [], color=colour(number), linestyle=line(number))
+
+
+def halo() -> withStroke:
+    """A light rim around letters, so that they can be read on anything."""
+    return withStroke(linewidth=2.5, foreground="white")
+
+
+def number_text(value: float) -> str:
+    """A number for people: three digits, and ∞."""
+    return "∞" if value == float("inf") else f"{value:.3g}"

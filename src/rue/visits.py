@@ -1,0 +1,154 @@
+"""How often a policy comes to each of its nodes in a sample, and where it is after so many steps.
+
+A policy and a sample make a Markov chain P on the nodes of the controller, which begins with the weights b of the start
+nodes. The expected visits n solve
+
+    n = b + Pᵀ n                                      on the nodes that are visited and left for good,
+
+and are infinite on those that the policy reaches and then never leaves without being at a goal: the closed components
+of the chain, which are found on the graph. A goal is visited once, with the probability that the policy ends there.
+
+Steps that stay at a node are taken out before the equations are solved: with ℓ the chance to leave a node, its
+departures d = ℓ n solve the same equations with P/ℓ off the diagonal, and nothing is lost where ℓ is small. The result
+is checked: with τ − Pτ ≥ δ > 0, the departures are off by τᵀ|b + Pᵀd − d| / δ at most, in sum.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rue._check import index_array, whole_number
+from rue._flat import Array
+from rue._linear import ranges, solve_chain
+from rue.errors import SolverFailed
+from rue.model import UMDP, check_same_graph
+from rue.policy import Policy, check_policy
+
+SWEEPS = 1000
+TOLERANCE = 1e-13
+# Of τ − Pτ: a half, less what is lost by rounding.
+ENOUGH = 0.499
+# Departures whose error may be a larger share of them than this are not given out.
+GOOD_ERROR = 1e-6
+
+
+def expected_visits(model: UMDP, policy: Policy, sample: int) -> Array:  # [N]
+    """How often each node is visited before the goal; infinite where the policy comes and never leaves."""
+    chain = _Chain.build(model, policy, sample)
+    reached, endless = chain.structure()
+    passing = reached & ~endless & ~chain.goal
+    visits = np.where(reached & endless, np.inf, 0.0)
+    leave = np.bincount(chain.source, np.where(chain.source != chain.target, chain.prob, 0.0), chain.goal.size)
+    departures = _departures(chain, passing, leave)
+    with np.errstate(divide="ignore"):
+        visits[passing] = departures[passing] / leave[passing]
+    use = passing[chain.source] & chain.goal[chain.target]
+    carried = chain.prob[use] / leave[chain.source[use]] * departures[chain.source[use]]
+    arrived = chain.start + np.bincount(chain.target[use], carried, chain.goal.size)
+    visits[chain.goal] = np.minimum(arrived[chain.goal], 1.0)
+    return visits
+
+
+def distribution_after(model: UMDP, policy: Policy, sample: int, steps: Sequence[int]) -> Array:  # [steps, N]
+    """The probability to be at each node after so many steps; who has reached a goal stays there."""
+    from scipy.sparse import csr_array  # slow to import
+
+    chain = _Chain.build(model, policy, sample)
+    wanted = [whole_number("step", step, 0) for step in steps]
+    forward = csr_array((chain.prob, (chain.target, chain.source)), shape=(chain.goal.size, chain.goal.size))
+    result = np.empty((len(wanted), chain.goal.size))
+    now, done = chain.start, 0
+    for place in np.argsort(wanted, kind="stable"):
+        while done < wanted[place]:
+            now, done = forward @ now + np.where(chain.goal, now, 0.0), done + 1
+        result[place] = now
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Chain:
+    """What can happen in one sample: from `source` to `target` with `prob`, and the weights of the start."""
+
+    source: Array
+    target: Array
+    prob: Array
+    start: Array  # [N]
+    goal: Array  # [N]
+
+    @classmethod
+    def build(cls, model: UMDP, policy: Policy, sample: int) -> "_Chain":
+        check_same_graph(model, check_policy(policy).graph)
+        k = int(index_array("sample", sample, model.samples)[0])
+        graph = model.graph
+        length = np.diff(policy.next_ptr)
+        node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
+        chance = model.prob[ranges(graph.trans_ptr[policy.choice], length), k]
+        live = chance > 0
+        start = np.bincount(policy.start_node, policy.start_weight, policy.nodes)
+        return cls(
+            source=np.repeat(node, length)[live],
+            target=policy.next_node[live],
+            prob=(np.repeat(policy.weight, length) * chance)[live],
+            start=start,
+            goal=graph.goal[policy.node_state],
+        )
+
+    def structure(self) -> tuple[Array, Array]:  # [N], [N]
+        """Which nodes are visited, and which lie in a closed component that is no goal: on the graph, exactly."""
+        from scipy.sparse import csr_array  # slow to import
+        from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+        nodes = self.goal.size
+        begin = np.flatnonzero(self.start > 0)
+        source, target = np.append(self.source, np.full(begin.size, nodes)), np.append(self.target, begin)
+        edges = csr_array((np.ones(source.size), (source, target)), shape=(nodes + 1, nodes + 1))
+        reached = np.zeros(nodes + 1, bool)
+        reached[breadth_first_order(edges, nodes, return_predecessors=False)] = True
+        parts, part = connected_components(edges, directed=True, connection="strong")
+        left = np.zeros(parts, bool)
+        left[part[source[part[source] != part[target]]]] = True
+        return reached[:-1], ~left[part[:-1]] & ~self.goal
+
+
+def _departures(chain: _Chain, passing: Array, leave: Array) -> Array:  # [N]
+    """How often each node is left for another one, with the proof that the errors are small."""
+    size = int(passing.sum())
+    place = np.full(passing.size, size)
+    place[passing] = np.arange(size)
+    use = passing[chain.source] & (chain.source != chain.target)
+    source, target = place[chain.source[use]], place[chain.target[use]]
+    step = chain.prob[use] / leave[chain.source[use]]
+    inside = target < size
+    start = chain.start[passing]
+    step, source, target = step[inside], source[inside], target[inside]
+    departures = _sum_of_steps(target, source, step, start, lambda rest: float(rest.sum()) <= TOLERANCE)
+    longest = _sum_of_steps(source, target, step, np.ones(size), lambda rest: float(rest.max(initial=0.0)) <= 0.5)
+    off = np.abs(start + np.bincount(target, step * departures[source], size) - departures)
+    drop = longest - np.bincount(source, step * longest[target], size)
+    doubt = float(longest @ off) / ENOUGH
+    if size and not (drop.min() >= ENOUGH and doubt <= GOOD_ERROR * departures.sum()):
+        raise SolverFailed(
+            f"the visits of {size} nodes could not be solved: the policy takes {longest.max():.3g} steps"
+        )
+    result = np.zeros(passing.size)
+    result[passing] = departures
+    return result
+
+
+def _sum_of_steps(row: Array, column: Array, step: Array, right: Array, done: Callable[[Array], bool]) -> Array:
+    """x with x = right + M x, as right + M right + M² right + … until what is added is done with.
+
+    Most policies are at a goal after a hundred steps, while controllers with many nodes take long to factorise; that is
+    for those that take more.
+    """
+    from scipy.sparse import csr_array  # slow to import
+
+    matrix = csr_array((step, (row, column)), shape=(right.size, right.size))
+    total, rest = right.copy(), right
+    for _ in range(SWEEPS):
+        rest = matrix @ rest
+        if done(rest):
+            return total
+        total += rest
+    return solve_chain(row, column, step, right)
