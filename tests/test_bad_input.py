@@ -509,8 +509,13 @@ BUILDERS = {
         logged([("a", "go", 1.0, "b"), ("a", "go", 1.0, "c")]),
         ("the log never leaves state 'b'", "expected it in goals", 'unvisited="dead end"', "2 states are so in all"),
     ),
-    "empty log": (logged([]), ("the log never leaves state 'a'", "expected it in goals")),
-    "initial state not in the log": (logged(initial="z"), ("the log never leaves state 'z'", "expected it in goals")),
+    "empty log": (logged([]), ("the log has no rows", "expected (state, action, cost, next state)")),
+    "initial state not in the log": (
+        logged(initial="B"),
+        ("the log never leaves the initial state 'B'", "expected one with rows of its own, such as 'a'"),
+    ),
+    "goals of a log as one word": (logged(goals="end"), ("goals is 'end'", "expected a list of states", "['end']")),
+    "every state as support of a log": (logged(support="all"), ("support is 'all'", "expected 'observed' or 'state'")),
     "unvisited misspelt": (logged(unvisited="ded end"), ("'ded end'", "did you mean 'dead end'?")),
     "dead end ahead": (
         logged([("a", "go", 1.0, "b")], unvisited="dead end"),

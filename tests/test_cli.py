@@ -16,7 +16,7 @@ import pytest
 import rue
 from rue import cli, specs
 
-COMMANDS = ("generate", "info", "solve", "evaluate", "compare", "verify", "simulate", "convert")
+COMMANDS = ("generate", "learn", "info", "solve", "evaluate", "compare", "verify", "simulate", "plot", "convert")
 GRID = "disaster:width=5,height=4,samples=4,seed=2"
 
 
@@ -422,11 +422,46 @@ def test_compare_on_fresh_draws(run):
     assert "max on test" in words and "On test: 30 samples, none of which the methods have seen." in words
 
 
+def test_plot_draws_maps_regrets_and_bounds(run):
+    run("solve", GRID, "--method", "mixture", "-o", "s.rue")
+    run("solve", GRID, "-o", "other.rue")
+    for words, kind in {
+        ("s.rue", "-o", "a.svg"): "map",
+        ("s.rue", "-o", "b.png", "--samples", "all"): "map",
+        ("s.rue", "-o", "c.svg", "--samples", "1", "--steps", "0,3"): "map",
+        ("s.rue", "other.rue", "-o", "d.svg"): "regret",
+        ("s.rue", "-o", "e.pdf", "--kind", "bounds"): "bounds",
+    }.items():
+        file = words[words.index("-o") + 1]
+        assert run("plot", GRID, *words).out == f"{file}: {kind}\n"
+        assert Path(file).stat().st_size > 5000
+    assert "after 3 steps" in Path("c.svg").read_text()
+    regrets = Path("d.svg").read_text()
+    assert "other, max" in regrets and "at least" in regrets  # the proof in the file is drawn too
+
+
+def test_plot_of_a_model_without_a_map(run):
+    rue.save("mine.rue", rue.Builder(samples=1).add("a", "go", {"b": 1.0}, cost=1.0).goal("b").build())
+    run("solve", "mine.rue", "-o", "s.rue")
+    assert run("plot", "mine.rue", "s.rue", "-o", "x.svg").out == "x.svg: regret\n"
+    for words, line in {
+        ("s.rue", "-o", "x.svg", "--kind", "map"): "grid",
+        ("s.rue", "-o", "x.gif"): "'.gif'; expected .png, .svg or .pdf",
+        ("s.rue", "s.rue", "-o", "x.svg", "--kind", "map"): "2 policies are given; expected one for a map",
+        ("s.rue", "-o", "x.svg", "--kind", "mop"): "did you mean 'map'?",
+        ("s.rue", "-o", "x.svg", "--steps", "1"): "expected them with a map",
+        ("s.rue", "-o", "x.svg", "--kind", "map", "--samples", "one"): "expected whole numbers with commas",
+        ("s.rue", "-o", "no/folder/x.svg"): "cannot be written",
+    }.items():
+        done = run("plot", "mine.rue", *words, status=2)
+        assert line in done.err and done.err.count("\n") == 1
+
+
 def test_the_other_days_are_a_test_set_of_the_glider(run):
     glider = "glider:width=5,height=5,seed=2"
     run("solve", glider, "-o", "s.rue")
     test = run("evaluate", glider, "s.rue", "--test", f"{glider},day=2", "--json").json["test"]
-    assert test["samples"][0] == "2015-11-18 06:00" and test["scenario"] is None
+    assert test["samples"][0] == "2015-11-18 06:00 UTC" and test["scenario"] is None
 
 
 def test_evaluate_on_other_samples_of_the_domain(run):
@@ -623,7 +658,7 @@ def test_help_of_a_command(run, command):
     assert "--help" in done.words
 
 
-@pytest.mark.parametrize("command", ["generate", "info", "solve", "evaluate", "compare", "simulate"])
+@pytest.mark.parametrize("command", ["generate", "learn", "info", "solve", "evaluate", "compare", "simulate"])
 def test_every_command_that_reports_can_do_so_in_json(run, command):
     assert "--json" in run(command, "--help").words
 

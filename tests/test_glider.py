@@ -203,7 +203,7 @@ def test_other_days_live_on_the_same_graph():
     other = replace(domain, day=2)
     assert other.graph.fingerprint == domain.graph.fingerprint
     today, later = domain.training(), other.training()
-    assert today.sample_label[0] == "2015-11-16 06:00" and later.sample_label[-1] == "2015-11-18 17:00"
+    assert today.sample_label[0] == "2015-11-16 06:00 UTC" and later.sample_label[-1] == "2015-11-18 17:00 UTC"
     assert (today.prob != later.prob).any()
     policy = rue.solve(today, rue.Average()).policy
     assert np.isfinite(rue.evaluate(later, policy).max_regret)
@@ -215,7 +215,7 @@ def test_training_takes_forecasts_evenly():
     domain = Glider(seed=1, width=8, height=8)
     full, few = domain.training(), domain.training(3)
     assert full.samples == 12 and few.sample_label == (
-        "2015-11-16 06:00", "2015-11-16 12:00", "2015-11-16 17:00",
+        "2015-11-16 06:00 UTC", "2015-11-16 12:00 UTC", "2015-11-16 17:00 UTC",
     )  # fmt: skip
     assert (few.prob[:, 0] == full.prob[:, 0]).all() and (few.prob[:, 2] == full.prob[:, 11]).all()
     with pytest.raises(rue.BadInput, match="the number of forecasts is 13; expected 1 to 12"):
@@ -230,14 +230,14 @@ def test_unseen_samples_lie_between_forecasts():
     spread = np.abs(noisy.sample(50, seed=1).prob - noisy.training().prob).max()
     assert 0.001 < spread < 0.2
     clock = sorted(name.split(": ")[1] for name in Glider(seed=1, width=8, height=8).sample(50, seed=1).sample_label)
-    assert clock[0] >= "2015-11-16 06:00" and clock[-1] <= "2015-11-16 17:00"
-    assert clock[0] < "2015-11-16 07:00" and clock[-1] > "2015-11-16 16:00"
+    assert clock[0] >= "2015-11-16 06:00 UTC" and clock[-1] <= "2015-11-16 17:00 UTC"
+    assert clock[0] < "2015-11-16 07:00 UTC" and clock[-1] > "2015-11-16 16:00 UTC"
 
 
 def test_hourly_means_at_half_past_are_enough(tmp_path):
     data = sea(tmp_path / "a.npz", hours=14, first=4.5)
     model = Glider(**place(data=data, width=6, height=6)).training()
-    assert model.sample_label[0] == "2020-05-01 06:00" and model.samples == 12
+    assert model.sample_label[0] == "2020-05-01 06:00 UTC" and model.samples == 12
 
 
 def test_land_is_never_entered_and_cut_off_sea_is_land(tmp_path):
@@ -305,7 +305,7 @@ def test_what_cannot_be_used_is_told_in_one_line(tmp_path):
     refuses("the start, cell 7 of the region .* is land", **place(data=half, width=8, height=8, start=7, goal=0))
     against = sea(tmp_path / "strong.npz", north=1.5)
     refuses(
-        "no policy reaches a goal with probability one .* in sample 2020-05-01 06:00",
+        "no policy reaches a goal with probability one .* in sample 2020-05-01 06:00 UTC",
         **place(data=against, width=8, height=8, start=4, goal=60),
     )
     refuses("outside the currents' grid", seed=1, south=50.0, north=50.1)

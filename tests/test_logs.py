@@ -2,17 +2,23 @@
 
 import csv
 import io
+import math
 import re
+import shlex
+import statistics
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+import test_cli
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rue
-from rue.io.logs import Log, read_log, share_outcomes
+from rue.io.logs import Log, read_log
+
+run = test_cli.run  # the command line, in an empty folder
 
 ROWS = [
     ("new", "run", 1.5, "worn"),
@@ -220,50 +226,111 @@ def test_what_was_written_is_what_is_counted(tmp_path_factory, rows, delimiter, 
     assert ours.state_label == theirs.state_label and ours.action_label == theirs.action_label
 
 
-@settings(max_examples=100)
+def _sure(rows: list, goal: str) -> set:
+    """States from which some policy reaches the goal with probability one, by the definition: the largest set that can
+    keep to itself and from all of which the goal can be reached."""
+    outcomes: dict = {}
+    for s, a, _, t in rows:
+        outcomes.setdefault((s, a), set()).add(t)
+    alive = {goal, *(s for s, _ in outcomes)}
+    while True:
+        inside = {(s, a): after for (s, a), after in outcomes.items() if s in alive and after <= alive}
+        reached = {goal}
+        while more := {s for (s, _), after in inside.items() if after & reached} - reached:
+            reached |= more
+        if reached == alive:
+            return alive
+        alive = reached
+
+
+def _outcomes(model: rue.UMDP, states: int) -> dict:
+    graph = model.graph
+    return {
+        (graph.state_name(s), graph.action_name(graph.action[c])): {
+            graph.state_name(t) for t in graph.successor[graph.trans_ptr[c] : graph.trans_ptr[c + 1]] if t < states
+        }
+        for c, s in enumerate(graph.choice_state)
+    }
+
+
+@settings(max_examples=150)
 @given(logs())
 def test_shared_outcomes_are_those_of_the_state(rows):
+    rows = [row for row in rows if row[0] != "the end"] or [("a", "go", 1.0, "the end")]
+    options = {"samples": 2, "seed": 1, "initial": rows[0][0], "goals": ["the end"], "unvisited": "dead end"}
     counts = rue.count_transitions(rows, initial=rows[0][0], goals=["the end"], unvisited="dead end")
-    shared = share_outcomes(counts)
-    labels = counts.state_label
-    seen = Counter((s, a, t) for s, a, _, t in rows if s != "the end")
-    after = {s: {t for state, _, _, t in rows if state == s} for s in labels}
-    choice = 0
-    for number, state in enumerate(labels):
-        for _ in range(counts.choice_ptr[number], counts.choice_ptr[number + 1]):
-            action = shared.action_label[shared.action[choice]]
-            part = slice(shared.trans_ptr[choice], shared.trans_ptr[choice + 1])
-            found = {labels[t]: n for t, n in zip(shared.successor[part], shared.count[part], strict=True)}
-            if after[state]:
-                assert found == {t: seen[state, action, t] for t in after[state]}
-            else:
-                assert found == {state: 1}  # a dead end
-            choice += 1
-    assert choice == counts.action.size == shared.trans_ptr.size - 1
-    np.testing.assert_array_equal(shared.cost, counts.cost)
+    tried = Counter((s, a) for s, a, _, _ in rows)
+    assert sorted(counts.tried)[-len(tried) :] == sorted(tried.values())
+    states = len(counts.state_label)
+    seen, after = {}, {}
+    for s, a, _, t in rows:
+        seen.setdefault((s, a), set()).add(t)
+        after.setdefault(s, set()).add(t)
+    stuck = {(s, "stuck"): {s} for s in counts.state_label if s not in after and s != "the end"}
+    discounted = rue.from_transitions(rows, **options, discount=0.9)
+    assert _outcomes(discounted, states) == {key: after[key[0]] for key in seen} | stuck
+    try:
+        observed = rue.from_transitions(rows, **options, support="observed")
+    except rue.BadInput as error:
+        assert "no policy reaches a goal" in str(error)
+        return
+    assert _outcomes(observed, states) == seen | stuck
+    model = rue.from_transitions(rows, **options)  # whoever had a way round dead ends still has one
+    sure = _sure(rows, "the end")
+    assert _outcomes(model, states) == {key: seen[key] | after[key[0]] & sure for key in seen} | stuck
+
+
+def test_a_dead_end_is_not_shared():
+    rows = [("a", "risk", 0.0, "lost"), ("a", "risk", 0.0, "end"), ("a", "safe", 5.0, "end"), ("a", "safe", 5.0, "a")]
+    model = rue.from_transitions(rows, samples=3, seed=1, initial="a", goals=["end"], unvisited="dead end")
+    found = _outcomes(model, model.graph.states)
+    assert found["a", "safe"] == {"end", "a"} and found["a", "risk"] == {"lost", "end", "a"}
 
 
 def test_the_posterior_has_the_mean_and_spread_of_its_dirichlet(write):
     """With a_i = n_i + α and A their sum, a Dirichlet has mean a_i / A, variance m_i (1 − m_i) / (A + 1) and
     covariance − m_i m_j / (A + 1)."""
     lines = ["a,go,1,b"] * 5 + ["a,go,2,end"] * 2 + ["a,wait,1,a"] * 3 + ["b,go,1,end"]
+    seen = Counter(tuple(line.split(",")[i] for i in (0, 1, 3)) for line in lines)
     log = read_log(write("\n".join(["state,action,cost,next_state", *lines])))
     alpha, samples = 0.5, 40_000
-    for share in (False, True):
-        counts = rue.count_transitions(log, initial="a", goals=["end"])
-        counts = share_outcomes(counts) if share else counts
-        model = rue.from_counts(counts, samples=samples, seed=3, prior=alpha)
-        for choice in range(model.graph.choices):
-            part = slice(counts.trans_ptr[choice], counts.trans_ptr[choice + 1])
-            weight = counts.count[part] + alpha
+    for support in ("observed", "state"):
+        model = rue.from_transitions(
+            log, samples=samples, seed=3, prior=alpha, initial="a", goals=["end"], support=support
+        )
+        graph = model.graph
+        for choice, state in enumerate(graph.choice_state):
+            part = slice(graph.trans_ptr[choice], graph.trans_ptr[choice + 1])
+            key = graph.state_name(state), graph.action_name(graph.action[choice])
+            weight = np.array([seen[*key, graph.state_name(t)] + alpha for t in graph.successor[part]])
             mean, total = weight / weight.sum(), weight.sum()
             covariance = (np.diag(mean) - np.outer(mean, mean)) / (total + 1)
             drawn = model.prob[part]
             np.testing.assert_allclose(drawn.mean(axis=1), mean, atol=5 / np.sqrt(samples) * 0.5)
             np.testing.assert_allclose(np.cov(drawn).reshape(covariance.shape), covariance, atol=3e-3)
-    # Tried three times and seen to stay each time: certain without shared outcomes, and not with them.
-    wait = next(c for c in range(3) if model.graph.action_name(model.graph.action[c]) == "wait")
-    assert model.prob[counts.trans_ptr[wait] : counts.trans_ptr[wait + 1]].std(axis=1).min() > 0.05
+            if key == ("a", "wait"):  # tried three times and seen to stay each time
+                assert (drawn.std(axis=1).min() > 0.05) == (support == "state")
+
+
+@given(logs())
+def test_costs_are_the_mean_of_the_log_and_its_standard_error(rows):
+    """One price alone has the spread that its action has elsewhere, pooled over states; nothing is kept of the rows."""
+    rows = [row for row in rows if row[0] != "the end"] or [("a", "go", 1.0, "the end")]
+    counts = rue.count_transitions(iter(rows), initial=rows[0][0], goals=["the end"], unvisited="dead end")
+    paid: dict = {}
+    for s, a, cost, _ in rows:
+        paid.setdefault((s, a), []).append(cost)
+    for choice, (action, mean, error) in enumerate(zip(counts.action, counts.cost, counts.cost_spread, strict=True)):
+        state = int(np.searchsorted(counts.choice_ptr, choice, side="right")) - 1
+        key = counts.state_label[state], counts.action_label[action]
+        costs = paid.get(key, [0.0])  # nothing is paid in a dead end
+        alike = [other for (_, a), other in paid.items() if a == key[1] and len(other) > 1]
+        freedom = sum(len(other) - 1 for other in alike)
+        squares = sum((len(other) - 1) * statistics.variance(other) for other in alike)
+        usual = squares / freedom if freedom else 0.0
+        variance = statistics.variance(costs) if len(costs) > 1 else usual
+        assert mean == pytest.approx(statistics.fmean(costs), rel=1e-12)
+        assert error == pytest.approx(math.sqrt(variance / len(costs)), rel=1e-9, abs=1e-6)
 
 
 def test_the_cost_of_a_choice_has_its_standard_error(write):
@@ -274,6 +341,97 @@ def test_the_cost_of_a_choice_has_its_standard_error(write):
     clipped = np.maximum(4 + error * np.random.default_rng(0).standard_normal(40_000), 0)
     assert model.cost.mean() == pytest.approx(clipped.mean(), abs=0.05)
     assert model.cost.std() == pytest.approx(clipped.std(), abs=0.05)
+
+
+LEARN = ("learn", "log.csv", "--initial", "new", "--goal", "retired", "--samples", 30, "--seed", 4, "-o", "m.rue")
+
+
+def test_learn_draws_what_the_library_draws(run, write):
+    log = read_log(write(PLAIN))
+    words = run(*LEARN).words
+    assert "log.csv: 4 rows, 3 states, 3 choices, 3 of them tried fewer than 10 times m.rue: UMDP(3 states" in words
+    options = {"samples": 30, "seed": 4, "initial": "new", "goals": ["retired"]}
+    model = rue.from_transitions(log, **options)
+    learnt = rue.load("m.rue")
+    np.testing.assert_array_equal(learnt.prob, model.prob)
+    np.testing.assert_array_equal(learnt.cost, model.cost)
+    assert learnt.graph.state_label == model.graph.state_label
+    more = ("--prior", 0.5, "--support", "observed", "--cost-noise", 2, "--discount", 0.9)
+    facts = run(*LEARN, *more, "--select", 5, "--by", "random", "--json").json
+    assert (facts["rows"], facts["seldom_tried"], facts["file"], facts["samples"]) == (4, 3, "m.rue", 5)
+    model = rue.from_transitions(log, **options, prior=0.5, support="observed", cost_noise=2.0, discount=0.9)
+    np.testing.assert_array_equal(rue.load("m.rue").prob, rue.select(model, 5, by="random", seed=4).prob)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (PLAIN.replace("new", "neu").encode("cp1252"), ("--initial", "neu", "--encoding", "cp1252")),
+        (
+            "pump;health;do;eur;to;then\nA;new;run;1,5;A;worn\nA;worn;run;2;retired;\n",
+            (
+                "--state",
+                "pump,health",
+                "--action",
+                "do",
+                "--cost",
+                "eur",
+                "--next-state",
+                "to, then",
+                "--initial",
+                "A/new",
+            ),
+        ),
+        ("id,state,action,cost\n1,new,run,1\n1,worn,run,1\n", ("--episode", "id", "--end", "retired")),
+        ("id,state,action,cost\n1,new,run,1\n1,retired,,\n2,new,run,1\n", ("--episode", "id", "--drop-unfinished")),
+        (PLAIN + "worn,run,2,lost\n", ("--dead-ends",)),
+        (PLAIN + "worn,run,2,sold off\n", ("--goal", "sold off")),
+    ],
+)
+def test_learn_reads_other_logs_too(run, write, text, options):
+    write(text)
+    run(*LEARN, *options)
+    assert rue.load("m.rue").samples == 30
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (
+            ("--initial", "nwe"),
+            "the log never leaves the initial state 'nwe'; expected one with rows of its own, such as 'new'",
+        ),
+        (("--cost", "costs"), "unknown column 'costs'; did you mean 'cost'?"),
+        (("--support", "all"), "expected 'observed' or 'state'"),
+        (("--support", "obsreved"), "unknown support 'obsreved'; did you mean 'observed'?"),
+        (("--select", 31), "31 samples are asked for; expected 1 to 30"),
+        (("--select", 3, "--by", "chance"), "unknown way to select samples 'chance'"),
+        (("--prior", 0), "prior is 0.0"),
+        (("--samples", 0), "samples is 0"),
+        (("--discount", 2), "discount is 2.0"),
+    ],
+)
+def test_learn_says_what_is_wrong_in_one_line(run, write, options, part):
+    write(PLAIN)
+    done = run(*LEARN, *options, status=2)
+    assert done.out == "" and len(done.err.splitlines()) == 1
+    assert part in done.err
+    assert not Path("m.rue").exists()
+
+
+def test_a_goal_that_is_not_given(run, write):
+    write(PLAIN)
+    done = run("learn", "log.csv", "--initial", "new", "--seed", 1, "-o", "m.rue", status=2)
+    assert "the log never leaves state 'retired', which is no goal" in done.err
+
+
+def test_rows_are_counted_while_they_are_read(monkeypatch):
+    from rue import cli
+
+    reports = []
+    rows = cli._CountedRows([ROWS[0]] * 25_000, reports.append)
+    assert sum(1 for _ in rows) == rows.count == 25_000
+    assert [report.stage for report in reports] == ["10000 rows read", "20000 rows read"]
 
 
 def test_the_log_of_the_documentation_is_what_its_script_makes(tmp_path):
@@ -297,7 +455,7 @@ def test_the_example_in_the_documentation_prints_what_it_shows(monkeypatch, caps
     root = Path(__file__).parent.parent
     monkeypatch.chdir(root)
     pairs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", (root / "docs" / "logs.md").read_text(), re.DOTALL)
-    assert len(pairs) == 7
+    assert len(pairs) == 6
     scope: dict = {}
     for code, shown in pairs:
         exec(compile(code, "logs.md", "exec"), scope)
@@ -311,3 +469,23 @@ def test_the_example_in_the_documentation_prints_what_it_shows(monkeypatch, caps
                 assert re.sub(r"[\d.]+", "#", now).split() == re.sub(r"[\d.]+", "#", was).split()
             for number, other in zip(re.findall(r"\d[\d.]*", was), re.findall(r"\d[\d.]*", now), strict=True):
                 assert float(other) == pytest.approx(float(number), rel=0.25, abs=0.02)
+
+
+def test_the_commands_in_the_documentation_run(run, tmp_path):
+    docs = Path(__file__).parent.parent / "docs"
+    (tmp_path / "docs").symlink_to(docs)
+    block = re.search(r"```sh\n(.*?)```", (docs / "logs.md").read_text(), re.DOTALL)[1]
+    lines = block.replace("\\\n", " ").splitlines()
+    assert [shlex.split(line)[:2] for line in lines] == [
+        ["rue", command] for command in ("learn", "learn", "compare", "solve", "evaluate", "convert")
+    ]
+    printed = {}
+    for line in lines:
+        _, command, *arguments = shlex.split(line)
+        if command == "compare":
+            arguments += ["--seconds", "1"]
+        printed[command] = run(command, *arguments).words
+    assert "5001 rows, 34 states, 95 choices, 41 of them tried fewer than 10 times" in printed["learn"]
+    assert "1000 samples, none of which the methods have seen" in printed["compare"]
+    assert "with a probability of at most 0.3 %" in printed["evaluate"]
+    assert (tmp_path / "policy.csv").read_text().startswith("node,state,action,probability\n")

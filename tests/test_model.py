@@ -1,6 +1,8 @@
 """The central types, and the ways to make them."""
 
 import copy
+import itertools
+import math
 import pickle
 
 import numpy as np
@@ -135,17 +137,46 @@ def test_counts_become_dirichlet_samples():
     counts[0, 0, [1, 2]] = 30, 10
     counts[0, 1, 2] = 4
     counts[1, 0, 2] = 7
-    model = rue.from_counts(counts, np.ones((3, 2)), samples=4000, seed=1, goals=[2], prior=0.5)
+    options = {"samples": 4000, "seed": 1, "goals": [2], "prior": 0.5, "support": "observed"}
+    model = rue.from_counts(counts, np.ones((3, 2)), **options)
     assert model.graph.choices == 3
     exact = np.array([30.5, 10.5]) / 41
     np.testing.assert_allclose(model.prob[:2].mean(axis=1), exact, atol=5e-3)
     variance = exact * (1 - exact) / 42
     np.testing.assert_allclose(model.prob[:2].var(axis=1), variance, rtol=0.1)
     assert (model.prob[2:] == 1).all()
-    same = rue.from_counts(counts, np.ones((3, 2)), samples=4000, seed=1, goals=[2], prior=0.5)
+    same = rue.from_counts(counts, np.ones((3, 2)), **options)
     assert (same.prob == model.prob).all()
     everything = rue.from_counts(counts, np.ones((3, 2)), samples=3, seed=1, goals=[2], support="all")
     assert everything.graph.choices == 4 and everything.graph.transitions == 12
+    by_state = rue.from_counts(counts, np.ones((3, 2)), samples=4000, seed=1, goals=[2])
+    assert by_state.graph.successor.tolist() == [1, 2, 1, 2, 2]
+    np.testing.assert_allclose(by_state.prob[2:4].mean(axis=1), np.array([1, 5]) / 6, atol=5e-3)
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda states: st.lists(st.integers(0, 3), min_size=2 * states**2, max_size=2 * states**2)
+    )
+)
+def test_the_support_of_counts_is_what_each_way_says(numbers):
+    states = math.isqrt(len(numbers) // 2)
+    counts = np.array(numbers).reshape(states, 2, states)
+    goals = [s for s in range(states) if not counts[s].any()]
+    allowed = {
+        "observed": lambda s, a, t: counts[s, a, t] > 0,
+        "state": lambda s, a, t: counts[s, a].any() and counts[s, :, t].any(),
+        "all": lambda s, a, t: True,
+    }
+    for way, may in allowed.items():
+        model = rue.from_counts(counts, np.ones((states, 2)), samples=2, seed=1, goals=goals, support=way, discount=0.9)
+        graph = model.graph
+        found = set()
+        for choice, state in enumerate(graph.choice_state):
+            row = graph.successor[graph.trans_ptr[choice] : graph.trans_ptr[choice + 1]]
+            found |= {(int(state), int(graph.action[choice]), int(t)) for t in row if t < states}
+        triples = itertools.product(set(range(states)) - set(goals), range(2), range(states))
+        assert found == {triple for triple in triples if may(*triple)}
 
 
 def test_cost_noise_has_its_standard_deviation():

@@ -111,7 +111,7 @@ def test_between_times_currents_are_linear():
     for k, hour in enumerate((7.5, 0.0, 23.0, 7.25)):
         np.testing.assert_allclose(east[k], true_east(hour, currents.latitude, currents.longitude), atol=1e-12)
         np.testing.assert_allclose(north[k], true_north(hour, currents.latitude, currents.longitude), atol=1e-12)
-    with pytest.raises(rue.BadInput, match=r"no currents at 2020-05-02 00:00; expected 2020-05-01 00:00 to .*23:00"):
+    with pytest.raises(rue.BadInput, match=r"no currents at 2020-05-02 00:00 UTC; .* 2020-05-01 00:00 UTC to .*23:00"):
         currents.when(np.array([MAY_DAY + 86_400]))
     single = plain(hours=1)
     np.testing.assert_array_equal(single.when(single.time)[0], single.east)
@@ -336,7 +336,7 @@ def test_what_is_missing_is_told_in_one_line(xarray, tmp_path):
     refuses("no currents; expected eastward_sea_water_velocity, uo", data.drop_vars("vo"))
     refuses("the box 62 to 63 N, 4.5 to 4.65 E is not inside the grid", data, box=(62.0, 63.0, 4.5, 4.65))
     refuses("is not inside", data, box=(61.1, 61.2, 4.5, 4.9))
-    refuses("no time from 2021-01-01 to 2021-01-02; .* 2020-05-01 00:00", data, times=("2021-01-01", "2021-01-02"))
+    refuses("no time from 2021-01-01 to 2021-01-02; .* 2020-05-01 00:00 UTC", data, times=("2021-01-01", "2021-01-02"))
     refuses("no time; expected", data.isel(time=0, drop=True))
     refuses("no latitude", data.drop_vars("latitude"))
     slow = data.copy()
@@ -371,7 +371,7 @@ def test_a_glider_in_a_file_of_ones_own(xarray, tmp_path):
     copernicus(xarray, hours=24).to_netcdf(tmp_path / "a.nc")
     read_currents(tmp_path / "a.nc").save(tmp_path / "a.npz")
     models = [Glider(seed=1, width=6, height=6, data=str(tmp_path / name)).training() for name in ("a.nc", "a.npz")]
-    assert models[0].sample_label[0] == "2020-05-01 06:00"
+    assert models[0].sample_label[0] == "2020-05-01 06:00 UTC"
     assert models[0].graph.states == models[1].graph.states
     np.testing.assert_allclose(models[0].cost.mean(), models[1].cost.mean(), rtol=1e-2)
     copernicus(xarray, hours=24).drop_vars("deptho").to_netcdf(tmp_path / "b.nc")

@@ -3,10 +3,16 @@
 **From data.** If the transitions of a choice were seen n(s') times, its outcome probabilities have, under a Dirichlet
 prior with α pseudo-counts for each outcome, the posterior Dirichlet(n(s') + α). A sample of the model draws each
 choice's probabilities from its posterior, independently of the other choices.
+
+Which outcomes a choice has at all, its *support*, has to be said as well. If they are those that were seen after it, a
+choice that was tried once has one outcome, certain in every sample: of what is known least, the posterior is most sure,
+and no policy can hedge against what all samples agree on. If a choice may lead to whatever was seen to follow its state
+after any action, with n(s') = 0 where it has not done so yet, the posterior is wide where the counts are small.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Literal
 
 import numpy as np
@@ -15,8 +21,9 @@ from numpy.typing import ArrayLike
 from rue._check import index_array, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue._flat import Array, Flat
+from rue._linear import ranges
 from rue.errors import BadInput
-from rue.model import UMDP
+from rue.model import UMDP, Graph, surely_reaching
 
 Numbers = float | Sequence[float] | Array
 
@@ -139,6 +146,12 @@ class Counts:
     state_label: tuple[str, ...] | None = None
     action_label: tuple[str, ...] | None = None
 
+    @property
+    def tried(self) -> Array:  # [C]
+        """How often each choice was taken."""
+        choice = np.repeat(np.arange(self.action.size), np.diff(self.trans_ptr))  # [T]
+        return np.bincount(choice, self.count, self.action.size)
+
 
 def from_counts(
     counts: ArrayLike | Counts,
@@ -149,25 +162,40 @@ def from_counts(
     initial: int = 0,
     goals: ArrayLike = (),
     prior: float = 1.0,
-    support: Literal["observed", "all"] = "observed",
+    support: Literal["observed", "state", "all"] = "state",
     cost_noise: float = 0.0,
     discount: float | None = None,
 ) -> UMDP:
     """Posterior samples of a model whose transitions were counted.
 
-    `counts[S,A,S]` says how often action a in state s led to s'; `cost[S,A]` is the mean cost. Each outcome of a choice
-    has `prior` pseudo-counts: with support "observed" the outcomes that were seen (a choice that was never taken does
-    not exist), with "all" every state. `cost_noise` is the standard deviation of Gaussian noise on each sample's costs,
-    in units of the cost itself (of the standard error of the mean, for logged costs); costs stay 0 or more unless there
-    is a `discount`.
+    `counts[S,A,S]` says how often action a in state s led to s'; `cost[S,A]` is the mean cost. What `count_transitions`
+    made of a log brings its own costs, initial state and goals. `cost_noise` is the standard deviation of Gaussian
+    noise on each sample's costs, in units of the cost itself (of the standard error of the mean, for logged costs);
+    costs stay 0 or more unless there is a `discount`.
+
+    Each outcome that a choice may have has `prior` pseudo-counts. The `support` says which these are:
+
+    - "state": what was seen to follow its state after any action. This is the default, since what was tried a few times
+      is then uncertain. A state from which the counts know no sure way to a goal follows only where it was seen to,
+      for else no action would be safe from it and all costs infinite; with a `discount` there is no such state.
+    - "observed": what was seen after this very choice. Right if the outcomes of an action are known to be those seen,
+      such as moves that cannot fail. A choice that was tried once is certain in every sample.
+    - "all": every state, and choices that were never taken exist too. For tables with few states only, since the
+      pseudo-counts of many states outweigh the counts; not for logs, where most states cannot follow each other.
+
+    With the other two, a choice that was never taken does not exist.
     """
     pseudo_counts = real_number("prior", prior, "a number of pseudo-counts over 0", 0)
     if pseudo_counts == 0:
         raise BadInput(f"prior is {prior}; expected a number of pseudo-counts over 0")
     noise = real_number("cost_noise", cost_noise, "0 or more", 0)
     whole_number("samples", samples, 1)
-    one_of("support", support, ("observed", "all"))
+    one_of("support", support, ("observed", "state", "all"))
+    if isinstance(counts, Counts) and support == "all":
+        raise BadInput("support is 'all' for a log; expected 'observed' or 'state'")
     table = counts if isinstance(counts, Counts) else _count_table(counts, cost, initial, goals, support)
+    if support == "state":
+        table = _share_outcomes(table, _safe_states(table) if discount is None else None)
     rng = np.random.default_rng(check_seed(seed))
     draw = rng.standard_gamma(np.repeat(table.count[:, None] + pseudo_counts, samples, axis=1))
     draw = np.maximum(draw, np.finfo(float).tiny)  # a tiny shape can round to zero in all outcomes at once
@@ -184,6 +212,42 @@ def from_counts(
     return UMDP.from_flat(flat, discount)
 
 
+def _share_outcomes(counts: Counts, safe: Array | None) -> Counts:
+    """The counts, with zeros where a safe state was seen to follow a state but not after this action."""
+    states = counts.choice_ptr.size - 1
+    choice_state = np.repeat(np.arange(states), np.diff(counts.choice_ptr))  # [C]
+    trans_choice = np.repeat(np.arange(counts.action.size), np.diff(counts.trans_ptr))  # [T]
+    seen = trans_choice * states + counts.successor  # each transition as one number
+    shared = np.ones(seen.size, bool) if safe is None else safe[counts.successor]
+    pair = np.unique((choice_state[trans_choice] * states + counts.successor)[shared])  # (state, what followed it)
+    pair_ptr = np.searchsorted(pair, np.arange(states + 1) * states)
+    width = np.diff(pair_ptr)[choice_state]
+    added = (
+        np.repeat(np.arange(counts.action.size), width) * states + pair[ranges(pair_ptr[choice_state], width)] % states
+    )
+    every = np.union1d(seen, added)
+    count = np.zeros(every.size)
+    count[np.searchsorted(every, seen)] = counts.count
+    trans_ptr = np.searchsorted(every, np.arange(counts.action.size + 1) * states)
+    return replace(counts, trans_ptr=trans_ptr, successor=every % states, count=count)
+
+
+def _safe_states(counts: Counts) -> Array:  # [S]
+    """States from which some policy reaches a goal with probability one, if the outcomes are those that were seen.
+
+    They stay so when they become outcomes of each other's choices: what this policy does never leaves them, and what
+    led to a goal still may.
+    """
+    goals = np.flatnonzero(np.diff(counts.choice_ptr) == 0)
+    if not goals.size:
+        return np.ones(counts.choice_ptr.size - 1, bool)  # a model without goals is refused later on
+    # Starting from a goal, a model may have any dead ends.
+    graph = Graph(counts.choice_ptr, counts.action, counts.trans_ptr, counts.successor, int(goals[0]))
+    share = 1.0 / np.repeat(np.diff(graph.trans_ptr), np.diff(graph.trans_ptr))
+    model = UMDP(graph, share[:, None], np.zeros((graph.choices, 1)))
+    return surely_reaching(model, np.ones(graph.transitions, bool))[0]
+
+
 def from_transitions(
     rows: Iterable[tuple[Hashable, Hashable, float, Hashable]],
     *,
@@ -192,6 +256,7 @@ def from_transitions(
     initial: Hashable,
     goals: Iterable[Hashable],
     prior: float = 1.0,
+    support: Literal["observed", "state"] = "state",
     cost_noise: float = 0.0,
     discount: float | None = None,
     unvisited: Literal["refuse", "dead end"] = "refuse",
@@ -199,11 +264,11 @@ def from_transitions(
     """Posterior samples of a model from logged rows (state, action, cost, next state).
 
     States and actions may be any names; they become labels. A state that the log never leaves and that is no goal is
-    refused, or made a dead end.
+    refused, or made a dead end. For `prior`, `support` and `cost_noise` see `from_counts`.
     """
     return from_counts(
         count_transitions(rows, initial=initial, goals=goals, unvisited=unvisited),
-        samples=samples, seed=seed, prior=prior, cost_noise=cost_noise, discount=discount,
+        samples=samples, seed=seed, prior=prior, support=support, cost_noise=cost_noise, discount=discount,
     )  # fmt: skip
 
 
@@ -216,46 +281,89 @@ def count_transitions(
 ) -> Counts:
     """Count logged rows (state, action, cost, next state)."""
     one_of("way with unvisited states", unvisited, ("refuse", "dead end"))
+    if isinstance(goals, str):  # its letters would be the goals
+        raise BadInput(f"goals is {goals!r}; expected a list of states, such as [{goals!r}]")
     state: dict[Hashable, int] = {initial: 0}
     action: dict[Hashable, int] = {}
     ends = set(goals)
     seen: dict[tuple[int, int], dict[int, int]] = {}
-    paid: dict[tuple[int, int], list[float]] = {}
+    paid: dict[tuple[int, int], _Spread] = {}
+    number = -1
     for number, row in enumerate(rows):
         try:
             s, a, price, following = row
             price = float(price)
         except (TypeError, ValueError):
             raise BadInput(f"row {number} is {row!r}; expected (state, action, cost, next state)") from None
-        key = (state.setdefault(s, len(state)), action.setdefault(a, len(action)))
-        target = state.setdefault(following, len(state))
         if s in ends:
             continue  # what happens after the goal does not matter
-        seen.setdefault(key, {}).setdefault(target, 0)
-        seen[key][target] += 1
-        paid.setdefault(key, []).append(price)
+        key = (state.setdefault(s, len(state)), action.setdefault(a, len(action)))
+        target = state.setdefault(following, len(state))
+        outcomes = seen.setdefault(key, {})
+        outcomes[target] = outcomes.get(target, 0) + 1
+        if key not in paid:
+            paid[key] = _Spread()
+        paid[key].add(price)
+    if number < 0:
+        raise BadInput("the log has no rows; expected (state, action, cost, next state)")
+    if initial not in ends and not any(s == 0 for s, _ in seen):
+        left = {s for s, _ in seen}
+        names = [str(name) for name, place in state.items() if place in left]
+        near = [*get_close_matches(str(initial), names, n=1), *names[:1]]
+        hint = f"such as {near[0]!r}" if near else "and there is none"
+        raise BadInput(f"the log never leaves the initial state {initial!r}; expected one with rows of its own, {hint}")
     for goal in ends:
         state.setdefault(goal, len(state))
     _handle_unvisited(state, action, ends, seen, paid, unvisited)
     keys = sorted(seen)
-    costs = [np.array(paid[key]) for key in keys]
+    usual = _usual_variance(paid)
     return Counts(
         choice_ptr=np.searchsorted([s for s, _ in keys], np.arange(len(state) + 1)),
         action=np.array([a for _, a in keys], np.int64),
         trans_ptr=np.concatenate(([0], np.cumsum([len(seen[key]) for key in keys], dtype=np.int64))),
         successor=np.array([s for key in keys for s in seen[key]], np.int64),
         count=np.array([n for key in keys for n in seen[key].values()], float),
-        cost=np.array([c.mean() for c in costs]),
-        cost_spread=np.array([c.std(ddof=1) / np.sqrt(c.size) if c.size > 1 else 0.0 for c in costs]),
+        cost=np.array([paid[key].mean for key in keys]),
+        cost_spread=np.array([paid[key].standard_error(usual.get(key[1], 0.0)) for key in keys]),
         initial=0,
         state_label=tuple(str(name) for name in state),
         action_label=tuple(str(name) for name in action),
     )
 
 
+@dataclass(eq=False)
+class _Spread:
+    """Mean and sum of squared deviations of numbers that are not kept (Welford)."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        before = value - self.mean
+        self.mean += before / self.count
+        self.squares += before * (value - self.mean)
+
+    def standard_error(self, usual_variance: float) -> float:
+        """Of the mean; one number alone says nothing of its own spread, and has the usual one."""
+        variance = self.squares / (self.count - 1) if self.count > 1 else usual_variance
+        return float(np.sqrt(variance / self.count))
+
+
+def _usual_variance(paid: Mapping[tuple[int, int], _Spread]) -> dict[int, float]:
+    """The variance of an action's cost within a state, pooled over all states."""
+    squares: dict[int, float] = {}
+    freedom: dict[int, int] = {}
+    for (_, action), spread in paid.items():
+        squares[action] = squares.get(action, 0.0) + spread.squares
+        freedom[action] = freedom.get(action, 0) + spread.count - 1
+    return {action: squares[action] / freedom[action] for action in squares if freedom[action]}
+
+
 def _handle_unvisited(
     state: dict[Hashable, int], action: dict[Hashable, int], ends: set[Hashable],
-    seen: dict[tuple[int, int], dict[int, int]], paid: dict[tuple[int, int], list[float]], unvisited: str,
+    seen: dict[tuple[int, int], dict[int, int]], paid: dict[tuple[int, int], _Spread], unvisited: str,
 ) -> None:  # fmt: skip
     left = {s for s, _ in seen}
     stuck = [(name, number) for name, number in state.items() if number not in left and name not in ends]
@@ -269,7 +377,7 @@ def _handle_unvisited(
     stay = action.setdefault("stuck", len(action))
     for _, number in stuck:
         seen[number, stay] = {number: 1}
-        paid[number, stay] = [0.0]
+        paid[number, stay] = _Spread(1)
 
 
 def _count_table(counts: ArrayLike, cost: ArrayLike | None, initial: int, goals: ArrayLike, support: str) -> Counts:

@@ -9,11 +9,13 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from io import TextIOWrapper
-from typing import Annotated, Any, NoReturn
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 from rich.console import Console
@@ -24,14 +26,18 @@ from rich.text import Text
 
 import rue
 from rue import specs
+from rue._check import one_of
+from rue._plain import plain
+from rue.certificate import model_fingerprint
 from rue.domains import DOMAINS
 from rue.errors import BadInput, RueError
 from rue.evaluate import Evaluation
 from rue.info import common_samples, describe
+from rue.io.logs import NEXT_STATE, Row, read_log
 from rue.model import UMDP
 from rue.solution import Interval, Limits, Progress, Solution, Solver, Status
 from rue.solvers import solve as run_solver
-from rue.solvers.recursion import Recursion
+from rue.warm import warm_up
 
 app = typer.Typer(
     help="Plan when the model is uncertain: one policy with small worst-case regret over many possible models.",
@@ -43,6 +49,7 @@ app = typer.Typer(
 
 MODELS, POLICIES = "Models", "Policies"
 LONGEST_LIST = 30
+SELDOM = 10
 
 Model = Annotated[
     str,
@@ -103,6 +110,86 @@ def generate(
         _print_json({"file": output, **describe(model)})
     else:
         _console().print(f"{output}: {model!r}", soft_wrap=True)
+
+
+@app.command(rich_help_panel=MODELS)
+def learn(
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", help="A CSV file of logged transitions, with a header.", show_default=False)
+    ],
+    initial: Annotated[str, typer.Option(metavar="STATE", help="Where every episode starts.", show_default=False)],
+    seed: Annotated[int, typer.Option(help="Fixes the samples.", show_default=False)],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model.", show_default=False)
+    ],
+    goal: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STATE", help="Where an episode ends; may be given more than once.", show_default=False),
+    ] = None,
+    samples: Annotated[int, typer.Option(help="How many samples to draw from the posterior.")] = 1000,
+    choose: Annotated[
+        int | None, typer.Option("--select", help="Keep so many of them; all unless given.", show_default=False)
+    ] = None,
+    by: Annotated[str, typer.Option(help="How to choose them: coverage, random or regret.")] = "coverage",
+    prior: Annotated[float, typer.Option(help="Pseudo-counts of each outcome.")] = 1.0,
+    support: Annotated[
+        str, typer.Option(help="Outcomes of a choice: state, what followed its state, or observed, what followed it.")
+    ] = "state",
+    cost_noise: Annotated[float, typer.Option(help="Noise of the costs, in standard errors of their mean.")] = 0.0,
+    discount: Annotated[float | None, typer.Option(help="Discount future costs.", show_default=False)] = None,
+    state: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns that make up the state.")] = "state",
+    action: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns of the action.")] = "action",
+    cost: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the cost.")] = "cost",
+    next_state: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns of the next state.")] = NEXT_STATE,
+    episode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="The next row with the same entry here has the next state.", show_default=False
+        ),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(metavar="STATE", help="The state after the last row of an episode.", show_default=False),
+    ] = None,
+    drop_unfinished: Annotated[
+        bool, typer.Option("--drop-unfinished", help="Leave out the last row of an episode that has no next state.")
+    ] = False,
+    dead_ends: Annotated[
+        bool,
+        typer.Option("--dead-ends", help="States that the log never leaves, and that are no goals, are dead ends."),
+    ] = False,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of the file, if not UTF-8 or UTF-16.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw samples from the posterior of logged transitions (state, action, cost, next state)."""
+    source = read_log(
+        log, state=_columns(state), action=_columns(action), cost=cost, next_state=_columns(next_state),
+        episode=episode, end=end, unfinished="drop" if drop_unfinished else "refuse", encoding=encoding,
+    )  # fmt: skip
+    with _ProgressBar(as_json, math.inf) as progress:
+        rows = _CountedRows(source, progress)
+        counts = rue.count_transitions(
+            rows, initial=initial, goals=goal or (), unvisited="dead end" if dead_ends else "refuse"
+        )
+    model = rue.from_counts(
+        counts, samples=samples, seed=seed, prior=prior, support=cast(Any, support), cost_noise=cost_noise,
+        discount=discount,
+    )  # fmt: skip
+    model = model if choose is None else rue.select(model, choose, by=by, seed=seed)
+    rue.save(output, model)
+    seldom = int((counts.tried < SELDOM).sum())
+    if as_json:
+        _print_json({"log": log, "rows": rows.count, "seldom_tried": seldom, "file": output, **describe(model)})
+        return
+    console = _console()
+    console.print(
+        f"{log}: {rows.count} rows, {counts.choice_ptr.size - 1} states, {counts.action.size} choices, {seldom} of them "
+        f"tried fewer than {SELDOM} times",
+        soft_wrap=True,
+    )
+    console.print(f"{output}: {model!r}", soft_wrap=True)
 
 
 @app.command(rich_help_panel=MODELS)
@@ -250,6 +337,57 @@ def verify(
 
 
 @app.command(rich_help_panel=POLICIES)
+def plot(
+    model: Model,
+    policies: Annotated[
+        list[str], typer.Argument(metavar="POLICY...", help="Files with policies or solutions.", show_default=False)
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="A .png, .svg or .pdf file.", show_default=False)
+    ],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="map: what the policy does on a grid; regret: bars for each sample, of several policies; bounds: how "
+            "they came together, of solutions. A map, or for other models and several policies the regrets.",
+            show_default=False,
+        ),
+    ] = None,
+    samples: Annotated[
+        str | None, typer.Option(metavar="0,3|all", help="Samples on the map, one panel each.", show_default=False)
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(metavar="0,5,10", help="One panel for each time step, in one sample.", show_default=False),
+    ] = None,
+) -> None:
+    """Draw what a policy does, its regret in each sample, or how its bounds came together."""
+    umdp = specs.read_model(model)
+    usual = "map" if len(policies) == 1 and "grid" in umdp.graph.layout else "regret"
+    chosen = one_of("kind of picture", kind or usual, ("map", "regret", "bounds"))
+    if chosen != "map" and (samples or steps):
+        raise BadInput(f"samples or steps are given for a picture of {chosen}; expected them with a map")
+    from rue import report  # slow to import, and needed here alone
+
+    if chosen == "bounds":
+        figure = report.draw_bounds({name: specs.read_solution(path) for name, path in _names(policies).items()})
+    elif chosen == "regret":
+        regrets, bound = _regrets_of(umdp, policies)
+        figure = report.draw_regrets(umdp, regrets, bound=bound)
+    elif len(policies) > 1:
+        raise BadInput(f"{len(policies)} policies are given; expected one for a map, or --kind regret")
+    else:
+        figure = report.draw_map(
+            umdp,
+            specs.read_policy(policies[0]),
+            samples=range(umdp.samples) if samples == "all" else _whole_numbers("samples", samples),
+            steps=_whole_numbers("steps", steps),
+        )
+    report.save_figure(figure, output)
+    _console().print(f"{output}: {chosen}", soft_wrap=True)
+
+
+@app.command(rich_help_panel=POLICIES)
 def simulate(
     model: Model,
     policy: PolicyFile,
@@ -296,6 +434,55 @@ def convert(
     rue.save(target, rue.load(source))
 
 
+def _columns(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
+
+
+class _CountedRows:
+    """Rows of a log, counted as they pass, with a report now and then."""
+
+    def __init__(self, rows: Iterable[Row], progress: Callable[[Progress], None]) -> None:
+        self._rows, self._progress = rows, progress
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        start = time.monotonic()
+        for row in self._rows:
+            self.count += 1
+            if self.count % 10_000 == 0:
+                self._progress(Progress(f"{self.count} rows read", time.monotonic() - start, self.count, None))
+            yield row
+
+
+def _names(paths: Sequence[str]) -> dict[str, str]:
+    """A short name for each file: without its folder, where that tells them apart."""
+    stems = [Path(path).stem for path in paths]
+    return dict(zip(stems if len(set(stems)) == len(stems) else paths, paths, strict=True))
+
+
+def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[float]], float | None]:
+    """The regrets of policies by the judge, and the best bound that one of their files has for all policies."""
+    regrets, bound = {}, 0.0
+    for name, path in _names(paths).items():
+        thing = specs.read_policy_or_solution(path)
+        policy = thing.policy if isinstance(thing, Solution) else thing
+        regrets[name] = rue.evaluate(model, policy).regret.tolist()
+        proof = thing.certificate if isinstance(thing, Solution) else None
+        if proof is not None and proof.objective == "regret" and proof.fingerprint == model_fingerprint(model):
+            bound = max(bound, proof.bound)
+    return regrets, bound or None
+
+
+def _whole_numbers(name: str, text: str | None) -> list[int] | None:
+    """`0,3,5` as numbers."""
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise BadInput(f"{name} is {text!r}; expected whole numbers with commas between them, such as 0,3") from None
+
+
 def _read_model_and_warm_up(model: str, solvers: Sequence[Solver]) -> UMDP:
     """The model, read while what the solvers need is made ready."""
     with ThreadPoolExecutor(1) as pool:
@@ -312,29 +499,10 @@ def _warm_up(solvers: Sequence[Solver]) -> None:
     notice = threading.Timer(2.0, lambda: console.print("compiling, once after installation …", style="dim"))
     notice.daemon = True
     notice.start()
-    grid = rue.domains.Disaster(width=3, height=3, seed=1).sample(5, seed=1)
     try:
-        for solver in {_small(solver) for solver in solvers}:
-            # With one sample there is nothing to propose, which would take its time.
-            proposes = isinstance(solver, Recursion) and solver.options == "stochastic" and solver.steps > 1
-            run_solver(grid.subset([0]) if proposes else grid, solver)
-            if len(solvers) > 1:  # times are to be compared: have ready, too, what only slow models need
-                run_solver(_slow_cycle(), solver)
+        warm_up(solvers)
     finally:
         notice.cancel()
-
-
-def _small(solver: Solver) -> Solver:
-    """The same with no more than two steps, which need the same code as many."""
-    return replace(solver, steps=2) if isinstance(solver, Recursion) and solver.steps > 2 else solver
-
-
-def _slow_cycle() -> UMDP:
-    """Two states that hand over to each other and seldom leave: sweeps give up on them."""
-    builder = rue.Builder(samples=2)
-    builder.add("a", "go", {"b": 1.0}, cost=[1.0, 2.0])
-    builder.add("b", "go", {"a": 0.9999, "goal": 0.0001}, cost=[2.0, 1.0])
-    return builder.goal("goal").build()
 
 
 class _ProgressBar:
@@ -611,17 +779,7 @@ def _in_words(key: str, value: Any) -> str:
 
 def _print_json(facts: Mapping[str, Any]) -> None:
     """One JSON object; infinities, which JSON does not have, as the string "inf"."""
-    print(json.dumps(_plain(facts)))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    print(json.dumps(plain(facts)))
 
 
 def main() -> NoReturn:

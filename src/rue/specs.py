@@ -127,13 +127,25 @@ def draw_unseen(model: UMDP, count: int, seed: int | None = None) -> UMDP:
 
 def read_policy(path: str) -> Policy:
     """The policy in a file of a policy or a solution."""
-    thing = _read(path, Policy | Solution, "policy or a solution")
+    thing = read_policy_or_solution(path)
     return thing.policy if isinstance(thing, Solution) else thing
+
+
+def read_policy_or_solution(path: str) -> Policy | Solution:
+    """What is in a file, if it is one of the two."""
+    thing: Policy | Solution = _read(path, Policy | Solution, "policy or a solution")
+    return thing
+
+
+def read_solution(path: str) -> Solution:
+    """The solution in a file."""
+    solution: Solution = _read(path, Solution, "solution")
+    return solution
 
 
 def read_certificate(path: str) -> Certificate:
     """The certificate in the file of a solution."""
-    solution: Solution = _read(path, Solution, "solution")
+    solution = read_solution(path)
     if solution.certificate is None:
         raise BadInput(f"{path}: nothing was proved about other policies; expected a solution with a certificate")
     return solution.certificate

@@ -4,11 +4,6 @@ A log has one of two forms. Either each row has all four: state, action, cost, n
 and come in the order in which they happened, and the next state of a row is the state of the next row of its episode;
 rows of different episodes may alternate. The last row of an episode has its own next state, or is followed by a closing
 row with a state and neither action nor cost, or leads to a state that is named for all.
-
-`share_outcomes` is for what a log has too little of. With a Dirichlet posterior over the outcomes that were seen, an
-action that was tried once has one outcome, and that one is certain in every sample: of what is known least, the
-posterior is most sure. If instead an action may lead to whatever was seen to follow its state after any action, with
-n(s') = 0 where it has not done so yet, the posterior Dirichlet(n(s') + α) is wide where the counts are small.
 """
 
 import codecs
@@ -16,15 +11,12 @@ import csv
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, Literal
 
-import numpy as np
-
 from rue._check import one_of
-from rue.build import Counts
 from rue.errors import BadFile, BadInput, unknown_name
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -98,31 +90,10 @@ def read_log(
     used = encoding or _guess_encoding(source)
     names = [name for group in wanted.values() for name in group] + others
     delimiter, columns = _find_header(source, used, names)
-    if episode is not None and next_state == NEXT_STATE and NEXT_STATE not in columns:
+    if episode is not None and wanted["next_state"] == (NEXT_STATE,) and NEXT_STATE not in columns:
         wanted["next_state"] = ()
     _check_columns(source, columns, [name for group in wanted.values() for name in group] + others)
     return Log(source, columns, delimiter, used, cost=cost, episode=episode, end=end, unfinished=unfinished, **wanted)
-
-
-def share_outcomes(counts: Counts) -> Counts:
-    """The counts, with zeros where an outcome was seen to follow a state but not after this action.
-
-    Each choice may then lead to whatever followed its state after any action. Choices that were never taken still do
-    not exist.
-    """
-    choice_state = np.repeat(np.arange(counts.choice_ptr.size - 1), np.diff(counts.choice_ptr))  # [C]
-    trans_choice = np.repeat(np.arange(counts.action.size), np.diff(counts.trans_ptr))  # [T]
-    followed: dict[int, dict[int, None]] = {}
-    for state, target in zip(choice_state[trans_choice].tolist(), counts.successor.tolist(), strict=True):
-        followed.setdefault(state, {})[target] = None
-    seen = dict(zip(zip(trans_choice.tolist(), counts.successor.tolist(), strict=True), counts.count, strict=True))
-    pairs = [(c, target) for c, state in enumerate(choice_state.tolist()) for target in followed[state]]
-    return replace(
-        counts,
-        trans_ptr=np.searchsorted(np.array([c for c, _ in pairs], np.int64), np.arange(counts.action.size + 1)),
-        successor=np.array([target for _, target in pairs], np.int64),
-        count=np.array([seen.get(pair, 0.0) for pair in pairs], float),
-    )
 
 
 def _several(names: str | Sequence[str]) -> tuple[str, ...]:

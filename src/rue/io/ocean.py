@@ -106,7 +106,7 @@ class Currents:
             place = np.flatnonzero(outside.ravel())[0]
             raise BadInput(
                 f"the place {latitude.flat[place]:.4f} N {longitude.flat[place]:.4f} E is outside the currents' grid; "
-                f"expected {self._extent()}; {outside.sum()} places are off in all"
+                f"expected a place on it, {self._extent()}; {outside.sum()} places are off in all"
             )
         corner, weight, sea = _weights(row, column, self.sea)
         return Currents(
@@ -216,8 +216,8 @@ def read_currents(
 
 
 def clock(time: float) -> str:
-    """A time in words: `2015-11-16 06:00`."""
-    return str(np.datetime64(round(float(time)), "s"))[:16].replace("T", " ")
+    """A time in words: `2015-11-16 06:00 UTC`."""
+    return str(np.datetime64(round(float(time)), "s"))[:16].replace("T", " ") + " UTC"
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,13 +54,16 @@ def draw_bounds(solutions: Mapping[str, Solution]) -> Figure:
 
 
 def _trace(solution: Solution) -> Array:  # [points, 3]
-    """Seconds, lower and upper bound: those that were reported, the best so far, and those of the end."""
+    """Seconds, lower and upper bound: the best that were reported so far, and never better than those of the end.
+
+    Bounds on the way are rounded as they come; the last ones are checked once more.
+    """
     points = [(max(p.seconds, FIRST_SECONDS), p.lower, p.upper) for p in solution.trace]
     last = max([solution.seconds, FIRST_SECONDS, *(p[0] for p in points)])
     trace = np.array([*points, (last, solution.objective.lower, solution.objective.upper)])
     trace = trace[np.argsort(trace[:, 0], kind="stable")]
-    trace[:, 1] = np.maximum.accumulate(trace[:, 1])
-    trace[:, 2] = np.minimum.accumulate(trace[:, 2])
+    trace[:, 1] = np.minimum(np.maximum.accumulate(trace[:, 1]), solution.objective.lower)
+    trace[:, 2] = np.maximum(np.minimum.accumulate(trace[:, 2]), solution.objective.upper)
     return trace
 
 

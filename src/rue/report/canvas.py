@@ -5,10 +5,12 @@ All of a map's panels show the same cells, so that what is long in one is as lon
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from rue.report.style import FAINT, INK, NORMAL, SMALL, text_width
@@ -18,7 +20,7 @@ LEFT, RIGHT = 0.62, 0.2
 GAP, BELOW, ABOVE = 0.3, 0.52, 0.58
 DEGREES = 0.3  # more above and beside panels whose other two axes show degrees
 BAR, BAR_ROOM = 0.16, 0.85
-KEY_LINE, KEY_GAP, CREDIT = 0.3, 0.34, 0.24
+KEY_LINE, KEY_GAP, CREDIT = 0.3, 0.34, 0.28
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,11 @@ class Sheet:
         return figure, axes
 
     def add_bar(self, figure: Figure, mappable: ScalarMappable, label: str) -> None:
-        """The colour bar, at the right of all panels and as high as one of them or four inches."""
+        """The colour bar, at the right of all panels, about as high as one of them, four inches at most."""
         width, height = figure.get_size_inches()
         left = LEFT + self.across * self.width + (self.across - 1) * GAP + (DEGREES + 0.4 if self.degrees else 0.2)
         top = height - ABOVE - (DEGREES if self.degrees else 0.0)
-        size = min(self.height, 4.0)
+        size = min(max(self.height, 1.8), 4.0, top - 0.1)
         place = figure.add_axes((left / width, (top - size) / height, BAR / width, size / height), label="bar")
         figure.colorbar(mappable, cax=place).set_label(label)
 
@@ -104,3 +106,43 @@ class Sheet:
                 item.draw(axes, x + item.width / 2, y)
                 axes.add_artist(Text(x + item.width + 0.08, y, item.text, va="center", fontsize=NORMAL, color=INK))
                 x += item.room
+
+
+def mark(marker: str, face: str, text: str) -> KeyItem:
+    """A marker."""
+
+    def draw(axes: Axes, x: float, y: float) -> None:
+        size = 13 if marker == "*" else 8
+        axes.plot(x, y, marker=marker, markersize=size, markerfacecolor=face, markeredgecolor=INK)
+
+    return KeyItem(draw, 0.16, text)
+
+
+def arrow(length: float, width: float, colour: str, head: dict[str, Any], text: str) -> KeyItem:
+    """An arrow of so many inches."""
+
+    def draw(axes: Axes, x: float, y: float) -> None:
+        axes.quiver(
+            [x], [y], [length], [0], pivot="middle", angles="xy", scale_units="xy", scale=1, units="xy",
+            width=width, minlength=0, color=colour, **head,
+        )  # fmt: skip
+
+    return KeyItem(draw, length, text)
+
+
+def box(side: float, text: str, **look: Any) -> KeyItem:
+    """A square of so many inches."""
+
+    def draw(axes: Axes, x: float, y: float) -> None:
+        axes.add_patch(Rectangle((x - side / 2, y - side / 2), side, side, **{"linewidth": 0, **look}))
+
+    return KeyItem(draw, side, text)
+
+
+def stroke(colour: str, text: str) -> KeyItem:
+    """A short line."""
+
+    def draw(axes: Axes, x: float, y: float) -> None:
+        axes.plot([x - 0.15, x + 0.15], [y, y], color=colour, linewidth=1.6)
+
+    return KeyItem(draw, 0.3, text)

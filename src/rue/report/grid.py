@@ -114,6 +114,9 @@ def _cells(graph: Graph, cells: int, given: list[int] | None) -> Array:
     cell = np.asarray(given, dtype=np.int64)
     if cell.shape != (graph.states,) or (cell < -1).any() or (cell >= cells).any():
         raise ValueError(f"its cells are not {graph.states} numbers from 0 to {cells - 1}")
+    states = np.bincount(cell[cell >= 0], minlength=1)
+    if states.max() != 1:
+        raise ValueError(f"cell {states.argmax()} has {states.max()} states; expected one at most, and one somewhere")
     return cell
 
 
@@ -124,6 +127,8 @@ def _numbers(given: Any, shape: tuple[int, ...], name: str) -> Array | None:
     if name == "heading":
         if values.size < shape[0]:
             raise ValueError(f"it has {values.size} headings for {shape[0]} actions")
+        if not np.isfinite(values).all():
+            raise ValueError("some action has no heading; expected one for each, or none at all")
         return values
     if values.size != int(np.prod(shape)):
         raise ValueError(f"it has {values.size} numbers of {name}; expected {int(np.prod(shape))}")

@@ -1,0 +1,138 @@
+"""The store of an experiment: a folder to which one record per task is added, and from which nothing is ever lost.
+
+    records.jsonl       one line for each record, in the order in which they came; strict JSON, infinities as "inf"
+    solutions/KEY.rue   policies that were asked to be kept
+    spec.toml           the experiment as it was last run
+
+A record is whole or not there. Its line is written in one piece and brought to the disk before the next; if that fails
+(the disk is full) the file is cut back to what it was, and a line without its end, left by a machine that died, is cut
+off when the store is next written to. One writer at a time holds a lock. A later record of the same task stands for all
+before it: a failed one can be tried again, and what is done is done once.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from rue._plain import plain
+from rue.errors import BadFile, BadInput
+from rue.io import load, save
+from rue.solution import Solution
+
+Record = dict[str, Any]
+RECORDS, SOLUTIONS, LOCK = "records.jsonl", "solutions", "lock"
+FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder with records."""
+
+    folder: Path
+
+    def records(self) -> list[Record]:
+        """The last record of each task, in the order in which tasks first came."""
+        latest: dict[str, Record] = {}
+        for record in self._lines():
+            latest[record["key"]] = record
+        return list(latest.values())
+
+    def solution(self, key: str) -> Solution | None:
+        """The solution of a task, if it was kept."""
+        path = self.folder / SOLUTIONS / f"{key}.rue"
+        if not path.exists():
+            return None
+        solution: Solution = load(path)
+        return solution
+
+    @contextmanager
+    def writing(self) -> Iterator["Writer"]:
+        """The one who may add records."""
+        try:
+            (self.folder / SOLUTIONS).mkdir(parents=True, exist_ok=True)
+            lock = (self.folder / LOCK).open("ab")
+        except OSError as error:
+            raise _cannot_write(self.folder, error) from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise BadInput(
+                    f"{self.folder}: another run is writing to this store; expected it to end first"
+                ) from None
+            try:
+                stream = (self.folder / RECORDS).open("ab", buffering=0)  # what failed must not be written later
+            except OSError as error:
+                raise _cannot_write(self.folder, error) from None
+            with stream:
+                _cut_off_half_a_line(self.folder / RECORDS, stream)
+                yield Writer(self, stream)
+
+    def _lines(self) -> Iterator[Record]:
+        path = self.folder / RECORDS
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            raise BadInput(f"{self.folder}: there are no records; expected a store of `rue experiment run`") from None
+        except OSError as error:
+            raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
+        lines = text.split(b"\n")[:-1]  # what has no end was never there
+        for number, line in enumerate(lines):
+            try:
+                record = json.loads(line)
+                assert isinstance(record["key"], str) and isinstance(record["status"], str)
+            except (ValueError, KeyError, TypeError, AssertionError):
+                raise BadFile(f"{path}: line {number + 1} is damaged; expected a record") from None
+            yield record
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Adds records to a store."""
+
+    store: Store
+    stream: IO[bytes] = field(repr=False)
+
+    def known(self) -> dict[str, Record]:
+        """The records that are there, by key."""
+        return {record["key"]: record for record in self.store.records()}
+
+    def add(self, record: Record, solution: Solution | None = None) -> None:
+        """Bring a record to the disk; its solution first, so that no record speaks of one that is not there."""
+        if solution is not None:
+            save(self.store.folder / SOLUTIONS / f"{record['key']}.rue", solution)
+        line = json.dumps(plain(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        file = self.stream.fileno()
+        before = os.fstat(file).st_size
+        try:
+            written = 0
+            while written < len(line):
+                written += os.write(file, line[written:])
+            os.fsync(file)
+        except OSError as error:
+            os.ftruncate(file, before)
+            raise _cannot_write(self.store.folder, error) from None
+
+    def keep(self, name: str, text: str) -> None:
+        """Put a text beside the records."""
+        try:
+            (self.store.folder / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise _cannot_write(self.store.folder, error) from None
+
+
+def _cut_off_half_a_line(path: Path, stream: IO[bytes]) -> None:
+    """What a writer left that died within a line."""
+    text = path.read_bytes()
+    end = text.rfind(b"\n") + 1
+    if end < len(text):
+        stream.truncate(end)
+
+
+def _cannot_write(folder: Path, error: OSError) -> BadInput:
+    return BadInput(f"{folder}: cannot be written ({error.strerror or error}); what was there is as it was")

@@ -1,0 +1,383 @@
+"""Pictures: what they show is what the policy does, the judge says and the model holds."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.collections import PatchCollection
+from matplotlib.quiver import Quiver
+
+import rue
+from rue.domains.glider import Glider
+from rue.io.ocean import Currents
+from rue.report import draw_bounds, draw_map, draw_regrets, save_figure
+from rue.report.painter import ARROW, LEAST_CHANCE, LEAST_VISITS, LONGEST_CURRENT, MOST_FULL
+from rue.visits import distribution_after, expected_visits
+
+MAY_DAY = 1_588_291_200.0  # 2020-05-01, 00 h
+
+
+@pytest.fixture(scope="module")
+def rescue():
+    model = rue.domains.Disaster(width=7, height=6, seed=2).sample(6, seed=1)
+    return model, rue.solve(model, rue.Regret(3, "history"))
+
+
+@pytest.fixture(scope="module")
+def voyage():
+    model = Glider(seed=1).training()
+    return model, rue.solve(model, rue.Regret(1))
+
+
+def panels(figure):
+    return [axes for axes in figure.axes if axes.get_label() not in ("key", "bar")]
+
+
+def labelled(axes, kind, label):
+    return [item for item in axes.get_children() if isinstance(item, kind) and item.get_label() == label]
+
+
+def words(figure):
+    """All that can be read."""
+    return " | ".join(text.get_text() for text in figure.findobj(mpl.text.Text))
+
+
+def naive_behaviour(policy, mass):
+    """{state: [visits, {action: probability}]}, one node at a time."""
+    graph, result = policy.graph, {}
+    for node in range(policy.nodes):
+        if mass[node] > 0:
+            visits, actions = result.setdefault(int(policy.node_state[node]), [0.0, {}])
+            result[int(policy.node_state[node])][0] = visits + mass[node]
+            for entry in range(policy.entry_ptr[node], policy.entry_ptr[node + 1]):
+                action = int(graph.action[policy.choice[entry]])
+                actions[action] = actions.get(action, 0.0) + mass[node] * policy.weight[entry]
+    return {s: (n, {a: w / n for a, w in actions.items()}) for s, (n, actions) in result.items()}
+
+
+def check_arrows(axes, model, policy, mass, place, unit, up):
+    """Each arrow begins in the middle of its state, points where its action does and is as long as it is likely."""
+    heading = model.graph.layout["heading"]
+    wanted = []
+    for state, (visits, actions) in naive_behaviour(policy, mass).items():
+        for action, chance in actions.items():
+            if visits >= LEAST_VISITS and chance >= LEAST_CHANCE:
+                angle = np.deg2rad(heading[action])
+                vector = ARROW * unit * chance * np.array([np.sin(angle), np.cos(angle) * up])
+                wanted.append([*np.round(place(state), 6).tolist(), *(np.round(vector, 6) + 0.0).tolist()])
+    (arrows,) = labelled(axes, Quiver, "policy")
+    found = np.round(np.column_stack([arrows.X, arrows.Y, arrows.U, arrows.V]), 6) + 0.0
+    assert np.array(sorted(found.tolist())) == pytest.approx(np.array(sorted(wanted)), abs=2e-6)
+
+
+def test_arrows_and_squares_are_what_the_policy_does(rescue):
+    model, solution = rescue
+    policy, verdict = solution.policy, rue.evaluate(model, solution.policy)
+    drawn = panels(draw_map(model, policy, samples=[4, 1]))
+    assert len(drawn) == 2
+    most = 0.0
+    for sample in (4, 1):
+        visits = np.bincount(policy.node_state, expected_visits(model, policy, sample), model.graph.states)
+        most = max(most, visits[~model.graph.goal].max())
+    for axes, sample in zip(drawn, (4, 1), strict=True):
+        mass = expected_visits(model, policy, sample)
+        assert axes.get_title("left").startswith(f"sample {sample}\nregret {verdict.regret[sample]:.3g}")
+        check_arrows(axes, model, policy, mass, lambda s: (s % 7, s // 7), 1.0, -1.0)
+        (squares,) = labelled(axes, PatchCollection, "visits")
+        area = {}
+        for path in squares.get_paths():
+            box = path.get_extents()
+            state = round(box.x0 + box.width / 2) + 7 * round(box.y0 + box.height / 2)
+            area[state] = box.width * box.height
+        for state, (visits, _) in naive_behaviour(policy, mass).items():
+            if visits >= LEAST_VISITS and not model.graph.goal[state]:
+                assert area.pop(state) == pytest.approx(min(visits / min(most, MOST_FULL), 1.0))
+        assert not area
+        (obstacles,) = labelled(axes, PatchCollection, "obstacle")
+        assert len(obstacles.get_paths()) == model.scenery["obstacle"][:, sample].sum()
+
+
+def test_steps_are_panels_of_one_sample(rescue):
+    model, solution = rescue
+    policy, verdict = solution.policy, rue.evaluate(model, solution.policy)
+    figure = draw_map(model, policy, steps=[0, 6])
+    worst = verdict.worst_sample
+    after = distribution_after(model, policy, worst, [0, 6])
+    ended = after[1, model.graph.goal[policy.node_state]].sum()
+    for axes, step, mass in zip(panels(figure), (0, 6), after, strict=True):
+        check_arrows(axes, model, policy, mass, lambda s: (s % 7, s // 7), 1.0, -1.0)
+        assert axes.get_title("left").startswith(
+            f"sample {worst}, after {step} steps\nregret {verdict.max_regret:.3g}; "
+        )
+    assert f"{ended:.0%} at the goal" in panels(figure)[1].get_title("left")
+    assert "probability to be there" in words(figure)
+
+
+def test_samples_are_chosen_by_regret(rescue):
+    model, solution = rescue
+    regret = rue.evaluate(model, solution.policy).regret
+    titles = [axes.get_title("left") for axes in panels(draw_map(model, solution.policy))]
+    order = np.argsort(-regret, kind="stable")
+    for title, sample, which in zip(titles, order[[0, 3, 5]], ("largest", "middle", "smallest"), strict=True):
+        assert title == f"sample {sample}\nregret {regret[sample]:.3g} ({which} of 6)"
+    few = model.subset([0, 1])
+    assert [axes.get_title("left") for axes in panels(draw_map(few))] == ["sample 0", "sample 1"]
+    assert panels(draw_map(few, overview=True))[0].get_title("left").startswith("all 2 samples")
+
+
+def test_the_glider_map_has_currents_depth_land_and_units(voyage):
+    model, solution = voyage
+    figure = draw_map(model, solution.policy, samples=[3])
+    (axes,) = panels(figure)
+    layout, graph = model.graph.layout, model.graph
+    size = layout["cell_size"] / 1000
+
+    def place(state):
+        row, column = divmod(layout["cell"][state], 16)
+        return (column + 0.5) * size, (15.5 - row) * size
+
+    check_arrows(axes, model, solution.policy, expected_visits(model, solution.policy, 3), place, size, 1.0)
+    (currents,) = labelled(axes, Quiver, "current")
+    assert currents.U.size == graph.states
+    east, north = model.scenery["east"][:, 3], model.scenery["north"][:, 3]
+    scale = LONGEST_CURRENT * size / np.quantile(np.hypot(east, north), 0.9)
+    assert np.allclose(currents.U, east * scale, rtol=1e-5) and np.allclose(currents.V, north * scale, rtol=1e-5)
+    (land,) = labelled(axes, PatchCollection, "land")
+    assert len(land.get_paths()) == 256 - graph.states
+    seen = words(figure)
+    for text in ("260 m", "m/s", "km east", "km north", "cost of entering a cell", "start", "goal", layout["credit"]):
+        assert text in seen
+    figure.draw_without_rendering()
+    seen = words(figure)
+    assert "°N" in seen and "°E" in seen
+    assert axes.get_title("left").startswith(model.sample_name(3))
+
+
+def test_large_maps_have_few_currents(tmp_path):
+    model = Glider(seed=1, width=30, height=30).training(1)
+    (axes,) = panels(draw_map(model))
+    (currents,) = labelled(axes, Quiver, "current")
+    assert currents.U.size <= 15 * 15
+
+
+def uniform_sea(path, east):
+    latitude, longitude = np.meshgrid(np.arange(60.9, 61.4, 0.005), np.arange(4.2, 5.0, 0.01), indexing="ij")
+    flow = [np.broadcast_to(value, (24, *latitude.shape)) for value in (east, 0.0)]
+    time = MAY_DAY + 3600.0 * np.arange(24)
+    Currents(time, latitude, longitude, *flow, np.full(latitude.shape, 400.0), "nobody").save(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("east", [0.0, 0.3])
+def test_the_map_shows_straight_paths_and_crabbing(tmp_path, east):
+    place = {"south": 61.15, "north": 61.15, "west": 4.575, "east": 4.575, "entry_low": 1.0}
+    domain = Glider(
+        seed=1, data=uniform_sea(tmp_path / "sea.npz", east), start=16 * 14 + 8, goal=16 + 8, threshold=1e-3, **place
+    )
+    model = domain.training(1)
+    policy = rue.solve(model, rue.Average()).policy
+    figure = draw_map(model, policy)
+    (axes,) = panels(figure)
+    (arrows,) = labelled(axes, Quiver, "policy")
+    way = (np.abs(arrows.X - 8.5 * 0.5) < 1e-9) & (arrows.Y > 0.6) & (arrows.Y < 6.9)
+    assert way.sum() >= 12
+    # With no current north; with one to the east, half as fast as the glider, 30 degrees into it.
+    angle = np.rad2deg(np.arctan2(arrows.U, arrows.V))[way]
+    assert angle == pytest.approx(np.full(way.sum(), 0.0 if east == 0 else -30.0), abs=1e-6)
+    assert bool(labelled(axes, Quiver, "current")) == (east > 0)
+    assert "260 m" not in words(figure)  # all is deeper
+
+
+def test_grids_without_directions_name_their_actions():
+    model = rue.domains.Medical(seed=1).sample(3, seed=1)
+    solution = rue.solve(model, rue.Regret(2, "history"))
+    figure = draw_map(model, solution.policy, samples=[2])
+    (axes,) = panels(figure)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("health", "day")
+    behaviour = naive_behaviour(solution.policy, expected_visits(model, solution.policy, 2))
+    wanted = []
+    for state, (visits, actions) in behaviour.items():
+        if visits >= LEAST_VISITS and not model.graph.goal[state]:
+            best = max(actions, key=actions.get)
+            share = "" if actions[best] > 0.995 else f"\n{actions[best]:.0%}"
+            wanted.append((state % 20, state // 20, "abcd"[best] + share))
+    found = [(*text.get_position(), text.get_text()) for text in axes.texts if text.get_text() != "start"]
+    assert sorted(found) == sorted(wanted)
+    assert "treatment 1" in words(figure) and "finish" in words(figure)
+
+
+def test_a_policy_that_may_miss_the_goal_says_so():
+    graph = rue.domains.Disaster(width=3, height=3, seed=1).graph
+    model = rue.domains.Disaster(width=3, height=3, seed=1).sample(1, seed=1)
+    north = np.zeros(graph.states, int)
+    figure = draw_map(model, rue.Policy.stationary(model, north))
+    (axes,) = panels(figure)
+    assert axes.get_title("left") == "sample 0\nregret ∞: it may miss the goal"
+    (arrows,) = labelled(axes, Quiver, "policy")
+    assert np.isfinite(arrows.U).all() and np.allclose(arrows.V, -ARROW)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (12, 2), (2, 12), (40, 40)])
+def test_grids_of_any_shape_can_be_drawn(shape, tmp_path):
+    model = rue.domains.Disaster(width=shape[0], height=shape[1], seed=1, region_chance=0.0).sample(1, seed=1)
+    policy = rue.solve(model, rue.Average()).policy
+    figure = draw_map(model, policy)
+    save_figure(figure, tmp_path / "map.png")
+    assert max(figure.get_size_inches()) < 14
+    assert "obstacle" not in words(figure) and not any(axes.get_label() == "bar" for axes in figure.axes)
+    plain = rue.UMDP(replace(model.graph, layout={"grid": [shape[1], shape[0]]}), model.prob, model.cost)
+    assert len(panels(draw_map(plain, policy))) == 1  # letters instead of arrows
+
+
+def test_what_cannot_be_drawn_is_one_line(rescue, tmp_path):
+    model, solution = rescue
+    policy = solution.policy
+    dense = rue.UMDP.from_dense([[[[0, 1]], [[0, 0]]]], [[[1], [0]]], initial=0, goals=[1])
+    with pytest.raises(rue.BadInput, match="the model is no grid"):
+        draw_map(dense)
+    odd = replace(model.graph, layout={"grid": [6, 7], "cell": [99] * 42})
+    with pytest.raises(rue.BadInput, match="cannot be drawn: its cells are not 42 numbers from 0 to 41"):
+        draw_map(rue.UMDP(odd, model.prob, model.cost))
+    short = replace(model.graph, layout={"grid": [6, 7], "heading": [0, 90]})
+    with pytest.raises(rue.BadInput, match="it has 2 headings for 8 actions"):
+        draw_map(rue.UMDP(short, model.prob, model.cost))
+    for layout, message in (
+        ({"grid": [6, 7], "cell": [0] * 42}, "cell 0 has 42 states"),
+        ({"grid": [6, 7], "cell": [-1] * 42}, "cell 0 has 0 states"),
+        ({"grid": [6, 7], "heading": [None] * 8}, "some action has no heading"),
+        ({"grid": [6, 7], "depth": [1.0]}, "it has 1 numbers of depth; expected 42"),
+        ({"grid": [0, 7]}, "its grid has 0 × 7 cells"),
+        ({"grid": 7}, "cannot be drawn"),
+        ({"grid": [6, 7], "cell_size": "wide"}, "could not convert string to float"),
+    ):
+        with pytest.raises(rue.BadInput, match=message):
+            draw_map(rue.UMDP(replace(model.graph, layout=layout), model.prob, model.cost))
+    with pytest.raises(rue.BadInput, match="sample 9 is out of range"):
+        draw_map(model, policy, samples=[9])
+    with pytest.raises(rue.BadInput, match="no samples to draw"):
+        draw_map(model, policy, samples=[])
+    with pytest.raises(rue.BadInput, match="expected one sample"):
+        draw_map(model, policy, samples=[0, 1], steps=[1])
+    with pytest.raises(rue.BadInput, match="steps are given without a policy"):
+        draw_map(model, steps=[1])
+    with pytest.raises(rue.BadInput, match="no steps to draw"):
+        draw_map(model, policy, steps=[])
+    with pytest.raises(rue.BadInput, match="another graph"):
+        draw_map(rue.domains.Disaster(width=5, height=5, seed=2).sample(2, seed=1), policy)
+
+
+def test_regrets_are_bars_for_few_samples(rescue):
+    model, solution = rescue
+    other = rue.evaluate(model, rue.solve(model, rue.Average()).policy).regret.copy()
+    figure = draw_regrets(model, {"reg": solution.regret, "average": other}, bound=0.1)
+    (axes,) = figure.axes
+    heights = [bar.get_height() for container in axes.containers for bar in container]
+    assert heights == pytest.approx([*solution.regret, *other])
+    seen = words(figure)
+    assert f"reg, max {max(solution.regret):.3g}" in seen and "at least 0.1" in seen and "regret" in axes.get_ylabel()
+    assert any(line.get_ydata()[0] == 0.1 for line in axes.get_lines())
+    other[2] = np.inf
+    assert "max ∞" in words(draw_regrets(model, {"average": other}))
+
+
+def test_many_methods_have_panels_of_their_own(rescue):
+    model, solution = rescue
+    figure = draw_regrets(model, {f"method {i}": np.asarray(solution.regret) * (8 - i) for i in range(7)}, bound=0.1)
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert len(shown) == 7
+    assert shown[0].get_title("left").startswith("method 6")  # the least max regret comes first
+
+
+def test_many_samples_are_curves(rescue):
+    _, solution = rescue
+    many = rue.domains.Disaster(width=7, height=6, seed=2).sample(40, seed=2)
+    regret = rue.evaluate(many, solution.policy).regret
+    figure = draw_regrets(many, {"reg": regret}, bound=0.0)
+    (axes,) = figure.axes
+    x, y = axes.get_lines()[0].get_data()
+    for at, share in zip(x, y, strict=True):
+        assert share == pytest.approx((regret > at).mean() if at > 0 or (regret > 0).all() else share)
+    endless = regret.copy()
+    endless[:10] = np.inf
+    assert draw_regrets(many, {"reg": endless}).axes[0].get_lines()[0].get_ydata()[-1] == pytest.approx(0.25)
+
+
+def test_dates_that_all_samples_share_are_said_once(voyage):
+    model, solution = voyage
+    figure = draw_regrets(model, {"reg": solution.regret})
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "sample (2015-11-16)"
+    assert axes.get_xticklabels()[0].get_text() == "06:00 UTC"
+
+
+def test_regrets_that_do_not_fit_are_one_line(rescue):
+    model, solution = rescue
+    for regrets, message in (
+        ({}, "no regrets"),
+        ({"reg": [1.0, 2.0]}, r"shape \(2,\); expected \(6,\)"),
+        ({"reg": [-1.0] * 6}, "regret of reg is -1"),
+        ({"reg": [np.nan] * 6}, "regret of reg is nan"),
+    ):
+        with pytest.raises(rue.BadInput, match=message):
+            draw_regrets(model, regrets)
+    with pytest.raises(rue.BadInput, match="bound is -1"):
+        draw_regrets(model, {"reg": solution.regret}, bound=-1)
+
+
+def test_bounds_are_the_trace(rescue):
+    model, _ = rescue
+    solution = rue.solve(model, rue.Adaptive(0.05), limits=rue.Limits(seconds=5))
+    figure = draw_bounds({"ours": solution, "average": rue.solve(model, rue.Average())})
+    axes = figure.axes[0]
+    upper, lower = (line.get_data() for line in axes.get_lines() if len(line.get_xdata()) > 1)
+    assert (lower[1][-1], upper[1][-1]) == (solution.objective.lower, solution.objective.upper)
+    assert (np.diff(upper[1]) <= 0).all() and (np.diff(lower[1]) >= 0).all() and (upper[1] >= lower[1]).all()
+    assert list(upper[0][:-1]) == pytest.approx([point.seconds for point in solution.trace])
+    assert axes.get_title("left") == f"ours: {solution.status.value}" and axes.get_ylabel() == "regret"
+    assert figure.axes[1].get_ylabel() == "mean cost" and figure.axes[1].get_xlabel() == "seconds"
+    assert f"{solution.max_regret.upper:.3g}" in words(figure)
+    with pytest.raises(rue.BadInput, match="no solutions"):
+        draw_bounds({})
+    with pytest.raises(rue.BadInput, match=r"ours is a Policy; expected a rue\.Solution"):
+        draw_bounds({"ours": solution.policy})
+
+
+def test_equal_figures_are_equal_files(rescue, tmp_path):
+    model, solution = rescue
+    for ending in ("svg", "png", "pdf"):
+        for name in ("a", "b"):
+            save_figure(draw_map(model, solution.policy, samples=[0, 1]), tmp_path / f"{name}.{ending}")
+        assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
+    text = (tmp_path / "a.svg").read_text()
+    assert ">start</text>" in text and "<dc:date>" not in text
+    assert re.search(r">regret [0-9.]+[^<]*</text>", text)
+
+
+def test_files_that_cannot_be_written_are_one_line(rescue, tmp_path):
+    figure = draw_regrets(rescue[0], {"reg": rescue[1].regret})
+    with pytest.raises(rue.BadInput, match=r"ends in '\.jpeg'; expected \.png, \.svg or \.pdf"):
+        save_figure(figure, tmp_path / "x.jpeg")
+    with pytest.raises(rue.BadInput, match=r"expected \.png, \.svg or \.pdf"):
+        save_figure(figure, tmp_path / "x")
+    with pytest.raises(rue.BadInput, match=r"x\.png: cannot be written \(No such file or directory\)"):
+        save_figure(figure, tmp_path / "nowhere" / "x.png")
+
+
+def test_settings_of_the_caller_are_left_alone(rescue, tmp_path):
+    model, solution = rescue
+    with mpl.rc_context({"font.size": 33.0, "svg.hashsalt": "theirs"}):
+        save_figure(draw_map(model, solution.policy, samples=[0]), tmp_path / "a.svg")
+        assert mpl.rcParams["font.size"] == 33.0 and mpl.rcParams["svg.hashsalt"] == "theirs"
+    save_figure(draw_map(model, solution.policy, samples=[0]), tmp_path / "b.svg")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_who_does_not_draw_does_not_wait_for_matplotlib():
+    code = "import sys, rue; print('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    code = "import sys, rue.report; print('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
