@@ -19,13 +19,13 @@ from typing import Annotated, Any, NoReturn, cast
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
 import rue
-from rue import specs
+from rue import experiments, specs
 from rue._check import one_of
 from rue._plain import plain
 from rue.certificate import model_fingerprint
@@ -47,8 +47,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-MODELS, POLICIES = "Models", "Policies"
+MODELS, POLICIES, EXPERIMENTS = "Models", "Policies", "Experiments"
 LONGEST_LIST = 30
+SECONDS_BETWEEN_LINES = 30.0
 SELDOM = 10
 
 Model = Annotated[
@@ -185,8 +186,8 @@ def learn(
         return
     console = _console()
     console.print(
-        f"{log}: {rows.count} rows, {counts.choice_ptr.size - 1} states, {counts.action.size} choices, {seldom} of them "
-        f"tried fewer than {SELDOM} times",
+        f"{log}: {rows.count} rows, {counts.choice_ptr.size - 1} states, {counts.action.size} choices, {seldom} of "
+        f"them tried fewer than {SELDOM} times",
         soft_wrap=True,
     )
     console.print(f"{output}: {model!r}", soft_wrap=True)
@@ -454,6 +455,42 @@ class _CountedRows:
             yield row
 
 
+experiment = typer.Typer(
+    help="Many methods on many problems, into a store of records; again and only what is missing is done.",
+    no_args_is_help=True,
+)
+app.add_typer(experiment, name="experiment", rich_help_panel=EXPERIMENTS)
+
+StoreFolder = Annotated[str, typer.Argument(metavar="DIR", help="A store of `rue experiment run`.", show_default=False)]
+
+
+@experiment.command("run")
+def run_all(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A .toml file.", show_default=False)],
+    store: Annotated[str, typer.Option(metavar="DIR", help="Where the records go.", show_default=False)],
+    jobs: Annotated[int | None, typer.Option(help="Processes on this machine; one, unless given.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786.")
+    ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Do again what failed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Do all runs of an experiment that its store does not have yet. Ctrl-C stops; the same command goes on."""
+    if jobs is not None and scheduler is not None:
+        raise BadInput(f"jobs is {jobs} and the scheduler {scheduler}; expected one of the two")
+    wanted = experiments.read_spec(spec)
+    executor = None if scheduler is None else experiments.dask_executor(scheduler)
+    with _RunsBar(as_json, len(wanted.tasks())) as progress:
+        summary = experiments.run_experiment(
+            wanted, store, jobs=jobs or 1, executor=executor, retry=retry, progress=progress
+        )
+    if as_json:
+        _print_json({"spec": spec, "store": store, **asdict(summary)})
+    else:
+        _console().print(f"{store}: {summary}", soft_wrap=True)
+    raise typer.Exit(130 if summary.stopped else 1 if summary.failed else 0)
+
+
 def _names(paths: Sequence[str]) -> dict[str, str]:
     """A short name for each file: without its folder, where that tells them apart."""
     stems = [Path(path).stem for path in paths]
@@ -541,6 +578,42 @@ class _ProgressBar:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+class _RunsBar:
+    """Shows on standard error how many runs of an experiment are done; where nobody looks, a line now and then."""
+
+    def __init__(self, silent: bool, total: int) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._silent = silent
+        self._told = time.monotonic()
+        columns = (
+            TextColumn("{task.completed:.0f} of {task.total:.0f} runs"),
+            BarColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+        )
+        self._bar = Bar(
+            *columns, console=self._console, transient=True, disable=silent or not self._console.is_terminal
+        )
+        self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> "_RunsBar":
+        self._bar.start()
+        return self
+
+    def __call__(self, progress: experiments.Progress) -> None:
+        record = progress.record
+        words = f"{record['group']} {record['size']} {record['method']}"
+        failed = f", {progress.failed} failed" if progress.failed else ""
+        self._bar.update(self._task, completed=progress.done, description=words + failed)
+        if self._silent or self._console.is_terminal or time.monotonic() - self._told < SECONDS_BETWEEN_LINES:
+            return
+        self._told = time.monotonic()
+        self._console.print(f"{progress.done} of {progress.total} runs{failed}")
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
 
 
 def _console() -> Console:

@@ -79,7 +79,7 @@ class Group:
         bound = self.bound[:, np.newaxis]
         with np.errstate(divide="ignore", invalid="ignore"):
             gap = np.maximum(self.train / bound - 1.0, 0.0)
-        gap = np.where(self.train <= NO_REGRET, 0.0, gap)
+        gap = np.where((self.train <= NO_REGRET) | np.isinf(bound), 0.0, gap)
         return np.where(np.isnan(self.train), np.nan, gap)
 
     @cached_property

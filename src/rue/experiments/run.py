@@ -59,6 +59,11 @@ class Summary:
     seconds: float
     stopped: bool  # by Ctrl-C or a signal to end
 
+    def __str__(self) -> str:
+        failed = f", {self.failed} failed (--retry does them again)" if self.failed else ""
+        stopped = "; stopped, the same command goes on" if self.stopped else ""
+        return f"{self.done} of {self.total} runs are done{failed}; {self.added} in {self.seconds:.0f} s now{stopped}"
+
 
 def run_experiment(
     experiment: Experiment,
@@ -101,7 +106,7 @@ def dask_executor(address: str) -> Executor:
     except ImportError:
         raise BadInput("the package distributed is missing; expected rue's extra: pip install 'rue[dask]'") from None
     try:
-        client = Client(address, timeout=10)
+        client = Client(address, timeout=5)
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise BadInput(f"{address}: no Dask scheduler answers there ({reason}); expected tcp://host:port") from None

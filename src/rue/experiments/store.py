@@ -105,7 +105,10 @@ class Writer:
     def add(self, record: Record, solution: Solution | None = None) -> None:
         """Bring a record to the disk; its solution first, so that no record speaks of one that is not there."""
         if solution is not None:
-            save(self.store.folder / SOLUTIONS / f"{record['key']}.rue", solution)
+            try:
+                save(self.store.folder / SOLUTIONS / f"{record['key']}.rue", solution)
+            except BadInput as error:
+                raise BadInput(f"{error}; what was there is as it was") from None
         line = json.dumps(plain(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         file = self.stream.fileno()
         before = os.fstat(file).st_size

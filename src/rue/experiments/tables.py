@@ -1,0 +1,433 @@
+"""Tables of results: regrets and times by method and size, and which method is better than which; as text and files.
+
+A table has the values of each cell beside the text that is shown. Text, Markdown and LaTeX show the text; CSV has one
+line for each value, with all its digits.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from rue._check import one_of
+from rue._flat import Array
+from rue.experiments.published import ELEVEN, PAPER, Published
+from rue.experiments.results import MISSING, Group, Results, Samples
+from rue.experiments.statistics import Comparison, Moments, compare_methods, describe
+from rue.experiments.store import FAILED
+from rue.solution import Status
+
+NOTHING = "–"
+SIGNIFICANT = 0.05
+LEAST_P = 1e-4
+# LaTeX tables with more columns are shrunk to the width of the page.
+MOST_COLUMNS = 8
+SETS: tuple[Samples, ...] = ("train", "test")
+TESTS = {"t": "two-sample t-test", "wilcoxon": "Wilcoxon signed-rank test"}
+CSV_HEAD = ("group", "table", "row", "column", "measure", "value")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is shown, and the values it stands for."""
+
+    text: str
+    values: Mapping[str, float] = field(default_factory=dict)
+    best: bool = False  # of its column
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method and its cells."""
+
+    name: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of a group."""
+
+    group: str
+    kind: str  # "summary", "train by size", "t train"; unique within its group
+    title: str
+    caption: str
+    columns: tuple[str, ...]  # the first is that of the names of rows
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+
+def make_tables(results: Results, published: Published | None = None) -> list[Table]:
+    """All tables, group by group.
+
+    `published` has figures of others to stand beside ours. If there are none, and regrets are divided by the worst of
+    the paper's eleven methods as in the paper, these are the paper's.
+    """
+    source = "published"
+    if published is None:
+        source, published = "paper", PAPER if set(results.reference) == set(ELEVEN) else {}
+    tables = []
+    for group in results.groups:
+        tables.append(_summary(group, results.reference, published.get(group.name, {}), source))
+        if len(group.sizes) > 1:
+            tables += _by_size(group)
+        if len(group.methods) > 1:
+            tables += _p_values(group)
+    return tables
+
+
+def write_tables(tables: Sequence[Table], format: str = "text") -> str:
+    """The tables as `text`, `markdown`, `latex` or `csv`."""
+    return FORMATS[one_of("format", format, FORMATS)](tables)
+
+
+def _summary(
+    group: Group, reference: Sequence[str], published: Mapping[str, Mapping[str, float]], source: str
+) -> Table:
+    columns: dict[str, list[Cell]] = {"problems": [_problems(group, name) for name in group.methods]}
+    for samples in _sets(group):
+        columns[f"max regret, {samples}"] = _moments(group.normalised(samples), _regret_text)
+        if samples in published:
+            columns[f"{source}, {samples}"] = _published(group, published, samples)
+    columns["seconds"] = _moments(group.seconds, lambda moments: _seconds_text(moments.mean))
+    if "seconds" in published:
+        columns[f"{source}, seconds"] = _published(group, published, "seconds")
+    columns["above bound"] = _above_bound(group)
+    caption = (
+        f"Mean; standard deviation of max regret, on each problem divided by the largest of "
+        f"{_in_words(group.reference, group.methods)}, over {_count(len(group.problems), 'problem')}"
+        f"{' of ' + _count(len(group.sizes), 'size') if len(group.sizes) > 1 else ''}; mean seconds of the solver; "
+        f"median of how far the max regret (train) is above what is proved to be the least that any policy can reach."
+    )
+    return _table(group, "summary", "all problems", caption, columns, tuple(_notes(group, reference)))
+
+
+def _by_size(group: Group) -> list[Table]:
+    where = {size: group.of_size(size) for size in group.sizes}
+    tables = []
+    for samples in _sets(group):
+        figures = group.normalised(samples)
+        columns = {size: _moments(figures[chosen], _regret_text) for size, chosen in where.items()}
+        caption = "Mean; standard deviation of max regret, divided as in the table of all problems."
+        tables.append(
+            _table(group, f"{samples} by size", f"max regret by size, {samples}", caption, columns, _missing_at(group))
+        )
+    columns = {
+        size: _moments(group.seconds[chosen], lambda moments: _seconds_text(moments.mean))
+        for size, chosen in where.items()
+    }
+    caption = "Mean seconds of the solver."
+    return [*tables, _table(group, "seconds by size", "seconds by size", caption, columns, _missing_at(group))]
+
+
+def _p_values(group: Group) -> list[Table]:
+    """For each set of samples both tests, as in the paper's appendix, with the means in the first row."""
+    tables = []
+    for samples in _sets(group):
+        figures = group.normalised(samples)
+        comparison = compare_methods(figures)
+        means = Row("max regret", tuple(_moments(figures, _regret_text)))
+        tables += [_p_table(group, samples, test, comparison, means) for test in TESTS]
+    return tables
+
+
+def _p_table(group: Group, samples: Samples, test: str, comparison: Comparison, means: Row) -> Table:
+    """The p-values of a test; as the paper does, only those of the better method of a pair are shown."""
+    p, corrected = getattr(comparison, test), getattr(comparison, f"{test}_holm")
+    shown = comparison.difference < 0 if test == "t" else p < 0.5
+    numbers = range(len(group.methods))
+    rows = [
+        Row(group.methods[i], tuple(_p_cell(p[i, j], corrected[i, j], pairs[j], shown[i, j]) for j in numbers))
+        for i, pairs in enumerate(comparison.pairs)
+    ]
+    caption = (
+        f"p-values of the {TESTS[test]}, one-sided: the method of the row is better (lower) than that of the column. "
+        f"* below {SIGNIFICANT:g} after Holm's correction for all {_comparisons(p)} comparisons. "
+        f"{NOTHING} where {'its mean is not lower' if test == 't' else 'the ranks do not favour it'}."
+    )
+    title = f"{group.name}: {TESTS[test]}, {samples}"
+    return Table(group.name, f"{test} {samples}", title, caption, ("method", *group.methods), (means, *rows))
+
+
+def _comparisons(p: Array) -> int:
+    return int((~np.isnan(p)).sum())
+
+
+def _table(
+    group: Group, kind: str, title: str, caption: str, columns: Mapping[str, Sequence[Cell]], notes: Sequence[str]
+) -> Table:
+    rows = tuple(
+        Row(name, tuple(column[number] for column in columns.values())) for number, name in enumerate(group.methods)
+    )
+    return Table(group.name, kind, f"{group.name}: {title}", caption, ("method", *columns), rows, tuple(notes))
+
+
+def _sets(group: Group) -> tuple[Samples, ...]:
+    return SETS if group.has_test else SETS[:1]
+
+
+def _problems(group: Group, method: str) -> Cell:
+    known = int((~np.isnan(group.train[:, group.methods.index(method)])).sum())
+    total = len(group.problems)
+    return Cell(f"{known}" if known == total else f"{known} of {total}", {"known": known, "all": total})
+
+
+def _moments(figures: Array, shown: Callable[[Moments], str]) -> list[Cell]:
+    """One cell for each method, of figures [problem, method]; the least mean is the best."""
+    moments = [describe(column) for column in figures.T]
+    texts = [shown(one) for one in moments]
+    least = min((one.mean for one in moments if math.isfinite(one.mean)), default=math.nan)
+    # What looks equal is equally good.
+    best = {_first_part(text) for one, text in zip(moments, texts, strict=True) if one.mean == least}
+    return [
+        Cell(text, {"mean": one.mean, "deviation": one.deviation, "problems": one.count}, _first_part(text) in best)
+        for one, text in zip(moments, texts, strict=True)
+    ]
+
+
+def _first_part(text: str) -> str:
+    """The mean, without the deviation."""
+    return text.partition(";")[0]
+
+
+def _published(group: Group, published: Mapping[str, Mapping[str, float]], what: str) -> list[Cell]:
+    cells = []
+    for name in group.methods:
+        mean = published[what].get(name, math.nan)
+        deviation = published.get(f"{what} deviation", {}).get(name, math.nan)
+        text = _seconds_text(mean) if what == "seconds" else _regret_text(Moments(0, mean, deviation))
+        cells.append(Cell(text, {} if math.isnan(mean) else {"mean": mean, "deviation": deviation}))
+    return cells
+
+
+def _above_bound(group: Group) -> list[Cell]:
+    cells = []
+    for column in group.gap.T:
+        known = column[~np.isnan(column)]
+        median = float(np.median(known)) if known.size else math.nan
+        cells.append(Cell(_percent_text(median), {"median": median, "problems": known.size}))
+    return cells
+
+
+def _p_cell(p: float, corrected: float, pairs: int, shown: bool) -> Cell:
+    if math.isnan(p):
+        return Cell(NOTHING)
+    text = f"<{LEAST_P:.4f}" if p < LEAST_P else f"{p:#.2g}"
+    star = "*" if corrected < SIGNIFICANT else ""
+    values = {"p": float(p), "holm": float(corrected), "problems": int(pairs)}
+    return Cell(text + star if shown else NOTHING, values)
+
+
+def _regret_text(moments: Moments) -> str:
+    if math.isnan(moments.mean):
+        return NOTHING
+    if math.isinf(moments.mean):
+        return "∞"
+    return f"{moments.mean:.3f}" + ("" if math.isnan(moments.deviation) else f"; {moments.deviation:.2f}")
+
+
+def _seconds_text(seconds: float) -> str:
+    if math.isnan(seconds):
+        return NOTHING
+    return f"{seconds:#.2g}" if seconds < 1e-3 else f"{seconds:#.3g}" if seconds < 100 else f"{seconds:.0f}"
+
+
+def _percent_text(share: float) -> str:
+    if math.isnan(share):
+        return NOTHING
+    if math.isinf(share):
+        return "∞"
+    return f"{100 * share:.1f} %" if share < 10 else f"{100 * share:.0f} %"
+
+
+def _notes(group: Group, reference: Sequence[str]) -> Iterator[str]:
+    """What the table does not show."""
+    yield from _missing_at(group)
+    yield f"Stopped by the time limit, with the best policy so far: {_each(group.count(Status.TIME_LIMIT))}."
+    yield f"Objective not proved to the last digits: {_each(group.count(Status.UNPROVED))}."
+    known = {Status.SOLVED, Status.TIME_LIMIT, Status.UNPROVED, FAILED, MISSING}
+    for status in sorted({str(one) for one in group.status.ravel()} - known):
+        yield f"Ended as {status.replace('_', ' ')}: {_each(group.count(status))}."
+    absent = [name for name in reference if name not in group.reference and not _has_variant(name, group.reference)]
+    if absent:
+        yield f"Reference methods without any run here: {', '.join(absent)}."
+    if group.reference_holes:
+        yield (
+            f"Divided by the largest of fewer reference methods, as some have no figure there: "
+            f"{_count(group.reference_holes, 'problem')}."
+        )
+    for samples in _sets(group):
+        yield from _notes_of_regret(group, samples)
+    proved = int((group.bound > 0).sum())
+    yield f"A lower bound on the max regret of every policy is proved on {proved} of {len(group.problems)} problems."
+    if group.contradictions:
+        yield (
+            f"Less regret than was proved to be possible: {_count(group.contradictions, 'run')}. "
+            f"One of the figures is wrong."
+        )
+    yield f"Solvers took {_duration(float(np.nansum(group.seconds)))} in all{_on_what(group)}."
+
+
+def _notes_of_regret(group: Group, samples: Samples) -> Iterator[str]:
+    idle, only = group.idle(samples), group.idle_for_reference_only(samples)
+    if idle:
+        yield (
+            f"No reference method has any regret ({samples}) on {idle} of {len(group.problems)} problems, which count "
+            f"0 for every method{f'; on {only} of them another method has some' if only else ''}."
+        )
+    endless = group.endless(samples)
+    if endless:
+        yield f"Policies that may never reach the goal, with infinite regret ({samples}): {_each(endless)}."
+
+
+def _missing_at(group: Group) -> tuple[str, ...]:
+    """Holes, which means leave out; every comparison of two methods is on the problems that both have."""
+    notes = []
+    for words, status in (("Failed", FAILED), ("Not run", MISSING)):
+        counts = group.count(status)
+        if counts:
+            notes.append(f"{words}, and left out of the means: {_each(counts)}.")
+    return tuple(notes)
+
+
+def _has_variant(name: str, labels: Sequence[str]) -> bool:
+    return any(label.startswith((f"{name} (", f"{name} in ")) for label in labels)
+
+
+def _on_what(group: Group) -> str:
+    if not group.processors:
+        return ""
+    if len(group.processors) == 1:
+        return f", on {group.processors[0]}"
+    return f", on {len(group.processors)} kinds of processors ({', '.join(group.processors)}): times differ with them"
+
+
+def _each(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _in_words(reference: Sequence[str], methods: Sequence[str]) -> str:
+    if len(reference) == len(methods):
+        return "all methods"
+    return ", ".join(reference)
+
+
+def _as_text(tables: Sequence[Table]) -> str:
+    return "\n".join(_one_as_text(table) for table in tables)
+
+
+def _one_as_text(table: Table) -> str:
+    """As wide as it needs to be; what is around it, in lines of a readable length."""
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(table.columns):
+        drawn.add_column(Text(name), justify="left" if number == 0 else "right", no_wrap=True)
+    for row in table.rows:
+        drawn.add_row(Text(row.name), *(Text(cell.text) for cell in row.cells))
+    stream = io.StringIO()
+    wide = Console(file=stream, width=10_000, color_system=None, legacy_windows=False)
+    narrow = Console(file=stream, width=100, color_system=None, legacy_windows=False)
+    narrow.print(Text(table.title))
+    narrow.print(Text(table.caption))
+    wide.print(drawn)
+    for note in table.notes:
+        narrow.print(Text(note))
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def _as_markdown(tables: Sequence[Table]) -> str:
+    return "\n".join(_one_as_markdown(table) for table in tables)
+
+
+def _one_as_markdown(table: Table) -> str:
+    lines = [f"### {_in_markdown(table.title)}", "", _in_markdown(table.caption), ""]
+    lines.append(_markdown_row([_in_markdown(name) for name in table.columns]))
+    lines.append(_markdown_row(["---", *("---:" for _ in table.columns[1:])]))
+    for row in table.rows:
+        shown = [_bold(cell, _in_markdown, "**", "**") for cell in row.cells]
+        lines.append(_markdown_row([_in_markdown(row.name), *shown]))
+    lines += ["", *(f"- {_in_markdown(note)}" for note in table.notes)] if table.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _in_markdown(text: str) -> str:
+    """Signs that mean something to Markdown, as themselves, and on one line."""
+    escaped = "".join(f"\\{sign}" if sign in "\\`*_[]<>|#~$" else sign for sign in " ".join(text.split()))
+    return escaped.replace("&", "&amp;")
+
+
+LATEX_SIGNS = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": r"\textbar{}",
+    '"': r"\textquotedbl{}", "×": r"$\times$", "∞": r"$\infty$", "–": "--", "−": "$-$",
+}  # fmt: skip
+
+
+def _as_latex(tables: Sequence[Table]) -> str:
+    head = "% needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,graphicx}\n"
+    return head + "\n".join(_one_as_latex(table) for table in tables)
+
+
+def _one_as_latex(table: Table) -> str:
+    head = " & ".join(_in_latex(name) for name in table.columns)
+    lines = [f"\\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", "\\toprule", f"{head} \\\\", "\\midrule"]
+    for row in table.rows:
+        shown = [_bold(cell, _in_latex, "\\textbf{", "}") for cell in row.cells]
+        lines.append(" & ".join([_in_latex(row.name), *shown]) + " \\\\")
+    lines += ["\\bottomrule", "\\end{tabular}"]
+    if len(table.columns) > MOST_COLUMNS:
+        lines = ["\\resizebox{\\textwidth}{!}{%", *lines[:-1], "\\end{tabular}}"]
+    title, _, rest = table.title.partition(": ")
+    caption = f"\\caption{{\\textbf{{{_in_latex(title)}}}: {_in_latex(rest)}. {_in_latex(table.caption)}}}"
+    notes = [f"\\par\\smallskip\\footnotesize {_in_latex(' '.join(table.notes))}"] if table.notes else []
+    return "\n".join(["\\begin{table}", "\\centering", caption, *lines, *notes, "\\end{table}"]) + "\n"
+
+
+def _in_latex(text: str) -> str:
+    return "".join(LATEX_SIGNS.get(sign, sign) for sign in text)
+
+
+def _bold(cell: Cell, escape: Callable[[str], str], before: str, after: str) -> str:
+    """The best of a column with its mean in bold, as in the paper."""
+    mean, semicolon, rest = cell.text.partition(";")
+    return f"{before}{escape(mean)}{after}{escape(semicolon + rest)}" if cell.best else escape(cell.text)
+
+
+def _as_csv(tables: Sequence[Table]) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(CSV_HEAD)
+    for table in tables:
+        for row in table.rows:
+            for column, cell in zip(table.columns[1:], row.cells, strict=True):
+                for measure, value in cell.values.items():
+                    writer.writerow([table.group, table.kind, row.name, column, measure, repr(value)])
+    return stream.getvalue()
+
+
+FORMATS: Mapping[str, Callable[[Sequence[Table]], str]] = {
+    "text": _as_text,
+    "markdown": _as_markdown,
+    "latex": _as_latex,
+    "csv": _as_csv,
+}

@@ -1,0 +1,421 @@
+"""Experiments: what a spec stands for, a store that loses nothing, and runs that can be interrupted anywhere."""
+
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import rue
+from rue.experiments import Store, Task, read_spec, run_experiment
+from rue.experiments import run as running
+from rue.experiments.work import perform
+
+SPEC = """
+title = "Small"
+methods = ["reg-d1", "average", { name = "reg", steps = 2, options = "history" }]
+seconds = 30
+
+[[problems]]
+domain = "disaster"
+sizes = [{ width = 3, height = 3 }, { width = 4, height = 4 }]
+seeds = 2
+samples = 4
+pool = 20
+test = 10
+
+[[problems]]
+domain = "medical"
+seeds = [7]
+"""
+# What two runs of one task may differ in.
+OF_THE_RUN = {"seconds", "compile_seconds", "wall_seconds", "finished", "machine", "versions", "counters"}
+
+
+@pytest.fixture
+def spec(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(SPEC)
+    return path
+
+
+class Here(Executor):
+    """Does the work at once, in this process."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def findings(store: Path) -> dict[str, dict]:
+    """What was found, without what may differ from run to run; each task once."""
+    lines = [json.loads(line) for line in (store / "records.jsonl").read_text().splitlines()]
+    assert len({record["key"] for record in lines}) == len(lines)
+    return {r["key"]: {name: value for name, value in r.items() if name not in OF_THE_RUN} for r in lines}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """The findings of a run that nobody disturbs."""
+    folder = tmp_path_factory.mktemp("reference")
+    (folder / "small.toml").write_text(SPEC)
+    summary = run_experiment(read_spec(folder / "small.toml"), folder / "store", executor=Here())
+    assert (summary.total, summary.done, summary.failed, summary.added) == (15, 15, 0, 15)
+    return findings(folder / "store")
+
+
+# Specs
+
+
+def test_a_spec_is_every_method_on_every_problem(spec):
+    tasks = read_spec(spec).tasks()
+    assert len(tasks) == 3 * (2 * 2 + 1) == len({task.key for task in tasks})
+    first = tasks[0]
+    assert first.problem.model == "disaster:seed=0,width=3,height=3,samples=4,pool=20,by=coverage"
+    assert (first.problem.group, first.problem.size, first.problem.test) == ("disaster", "3×3", "10")
+    assert [task.method for task in tasks[:3]] == ["reg-d1", "average", "reg-h2"]
+    assert tasks[-1].problem.model == "medical:seed=7" and tasks[-1].problem.test == ""
+    # Of each size the policies of the first problem are kept.
+    assert {task.problem.model.split(",samples")[0] for task in tasks if task.keep} == {
+        "disaster:seed=0,width=3,height=3", "disaster:seed=0,width=4,height=4", "medical:seed=7",
+    }  # fmt: skip
+
+
+def test_a_changed_parameter_is_a_new_task_and_a_title_is_not(spec):
+    before = {task.key for task in read_spec(spec).tasks()}
+    for old, new, changed in (
+        ('title = "Small"', 'title = "Large"', 0),
+        ("steps = 2", "steps = 3", 5),
+        ("seconds = 30", "seconds = 31", 15),
+        ("pool = 20", "pool = 21", 12),
+        ("test = 10", "test = 11", 12),
+        ("seeds = [7]", "seeds = [8]", 3),
+    ):
+        spec.write_text(SPEC.replace(old, new))
+        after = {task.key for task in read_spec(spec).tasks()}
+        assert len(after - before) == changed
+
+
+def test_the_contents_of_a_file_are_part_of_the_task(tmp_path):
+    model = rue.domains.Disaster(width=3, height=3, seed=1)
+    rue.save(tmp_path / "m.rue", model.sample(3, seed=1))
+    rue.save(tmp_path / "t.rue", model.sample(5, seed=2))
+    (tmp_path / "s.toml").write_text('methods = ["average"]\n[[problems]]\nmodel = "m.rue"\ntest = "t.rue"\n')
+    (before,) = read_spec(tmp_path / "s.toml").tasks()
+    record, _ = perform(before)
+    assert record["status"] == "solved" and len(record["test"]["regret"]) == 5
+    rue.save(tmp_path / "t.rue", model.sample(5, seed=3))
+    (after,) = read_spec(tmp_path / "s.toml").tasks()
+    assert before.key != after.key and before.problem.model == after.problem.model
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("seeds = 2", "", "problems, table 1: the seeds of disaster are missing; expected seeds = 25"),
+        ("seeds = 2", "seed = 2", "problems, table 1: unknown name in problems 'seed'; did you mean 'seeds'?"),
+        ("seconds = 30", "second = 30", "unknown name in an experiment 'second'; did you mean 'seconds'?"),
+        ('"reg-d1"', '"rag-d1"', "unknown method 'rag'"),
+        ('name = "reg",', "", "has no name"),
+        ("width = 3,", "widht = 3,", "unknown parameter of disaster 'widht'"),
+        ("width = 3,", "width = 1,", "width is 1; expected"),
+        ('domain = "medical"', "", "problems, table 2: expected either a domain or a model"),
+        ('domain = "medical"\nseeds = [7]', 'model = "none.rue"', "there is no such file"),
+        ('domain = "medical"', 'model = "none.rue"', "seeds is given with the model none.rue"),
+        ("seeds = [7]", 'seeds = "7"', "seeds is '7'; expected a whole number, or a list"),
+        ("seeds = [7]", "seeds = [-7]", "seed is -7"),
+        ("seeds = [7]", "seeds = [7", "it is no TOML"),
+        ("seconds = 30", "seconds = -1", "seconds is -1"),
+    ],
+)
+def test_a_bad_spec_is_told_in_one_line_before_anything_runs(spec, old, new, line):
+    assert old in SPEC
+    spec.write_text(SPEC.replace(old, new))
+    with pytest.raises(rue.RueError) as caught:
+        read_spec(spec)
+    assert line in str(caught.value) and str(spec) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_no_spec(tmp_path):
+    with pytest.raises(rue.BadInput, match="there is no such file"):
+        read_spec(tmp_path / "none.toml")
+    (tmp_path / "empty.toml").write_text('methods = ["reg"]')
+    with pytest.raises(rue.RueError, match="there are no problems"):
+        read_spec(tmp_path / "empty.toml")
+    (tmp_path / "empty.toml").write_text('[[problems]]\ndomain="medical"\nseeds=1')
+    with pytest.raises(rue.RueError, match="methods is missing"):
+        read_spec(tmp_path / "empty.toml")
+
+
+# Runs and records
+
+
+def test_a_record_tells_all(reference, spec):
+    task = read_spec(spec).tasks()[0]
+    record, solution = perform(task)
+    assert solution is not None  # it is one to keep
+    train = rue.select(rue.domains.Disaster(width=3, height=3, seed=0).sample(20, seed=0), 4)
+    test = rue.domains.Disaster(width=3, height=3, seed=0).sample(10, seed=1)
+    assert record["regret"] == rue.evaluate(train, solution.policy).regret.tolist()
+    assert record["test"]["regret"] == rue.evaluate(test, solution.policy).regret.tolist()
+    assert record["max_regret"][1] == max(record["regret"]) and record["status"] == "solved"
+    assert record["task"]["parameters"]["steps"] == 1 and record["task"]["seconds"] == 30
+    assert {"python", "numpy", "numba", "highspy", "rue"} <= record["versions"].keys()
+    assert record["machine"]["cores"] >= 1 and 0 < record["seconds"] < record["wall_seconds"]
+    assert record["compile_seconds"] >= 0 and record["counters"]["rounds"] >= 1
+    assert {k: v for k, v in record.items() if k not in OF_THE_RUN} == reference[task.key]
+
+
+def test_running_again_does_only_what_is_missing(spec, reference, tmp_path):
+    store = tmp_path / "store"
+    first = run_experiment(read_spec(spec), store, executor=Here())
+    assert first.added == 15 and findings(store) == reference
+    assert run_experiment(read_spec(spec), store, executor=Here()).added == 0
+    spec.write_text(SPEC.replace("seeds = [7]", "seeds = [7, 9]"))
+    assert run_experiment(read_spec(spec), store, executor=Here()).added == 3
+    assert len(Store(store).records()) == 18
+    kept = [record for record in Store(store).records() if Store(store).solution(record["key"]) is not None]
+    assert len(kept) == 9
+    solution = Store(store).solution(kept[0]["key"])
+    assert list(solution.regret) == kept[0]["regret"]
+
+
+def test_a_failed_run_is_a_record_and_can_be_tried_again(spec, tmp_path, monkeypatch):
+    def fails(model, solver, **_):
+        if solver == rue.Average():
+            raise MemoryError("no room")
+        return rue.solve(model, solver, bound=False)
+
+    monkeypatch.setattr("rue.experiments.work.solve", fails)
+    summary = run_experiment(read_spec(spec), tmp_path / "store", executor=Here())
+    assert (summary.done, summary.failed) == (10, 5) and "5 failed (--retry does them again)" in str(summary)
+    failed = [record for record in Store(tmp_path / "store").records() if record["status"] == "failed"]
+    assert all(r["method"] == "average" and r["error"] == "MemoryError: no room" for r in failed)
+    assert "Traceback" in failed[0]["traceback"]
+    monkeypatch.undo()
+    assert run_experiment(read_spec(spec), tmp_path / "store", executor=Here()).added == 0
+    again = run_experiment(read_spec(spec), tmp_path / "store", executor=Here(), retry=True)
+    assert (again.added, again.failed, again.done) == (5, 0, 15)
+
+
+def test_order_and_executor_do_not_matter(spec, reference, tmp_path):
+    class Backwards(ThreadPoolExecutor):
+        def submit(self, fn, /, *args):
+            return super().submit(lambda: time.sleep(random.random() / 50) or fn(*args))
+
+    with Backwards(3) as pool:
+        run_experiment(read_spec(spec), tmp_path / "store", executor=pool)
+    assert findings(tmp_path / "store") == reference
+
+
+def test_progress_is_told(spec, tmp_path):
+    told = []
+    run_experiment(read_spec(spec), tmp_path / "store", executor=Here(), progress=told.append)
+    assert [progress.done for progress in told] == list(range(1, 16)) and told[-1].total == 15
+
+
+# Lost workers
+
+
+def die_once(task: Task):
+    """Stands for `perform` in a process that is killed at its first task of a kind."""
+    mark = Path(os.environ["RUE_TEST_MARK"])
+    if task.method == "average" and len(list(mark.iterdir())) < int(os.environ["RUE_TEST_DEATHS"]):
+        (mark / str(time.monotonic_ns())).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return perform(task)
+
+
+@pytest.mark.parametrize("deaths", [1, 3])
+def test_a_lost_worker_means_a_run_tried_again(spec, reference, tmp_path, monkeypatch, deaths):
+    (tmp_path / "mark").mkdir()
+    monkeypatch.setenv("RUE_TEST_MARK", str(tmp_path / "mark"))
+    monkeypatch.setenv("RUE_TEST_DEATHS", str(deaths))
+    monkeypatch.setattr(running, "perform", die_once)
+    summary = run_experiment(read_spec(spec), tmp_path / "store", jobs=2)
+    found = findings(tmp_path / "store")
+    if deaths == 1:
+        assert (summary.done, summary.failed) == (15, 0) and found == reference
+    else:  # one task is to blame, or two that took turns; the others are as ever
+        lost = [record for record in found.values() if record["status"] == "failed"]
+        assert len(lost) <= 1 and summary.done == 15 - len(lost)
+        assert all("its worker died" in record["error"] for record in lost)
+        assert {k: r for k, r in found.items() if r not in lost}.items() <= reference.items()
+
+
+def test_a_task_that_always_kills_its_worker_is_told_and_the_others_are_done(spec, reference, tmp_path, monkeypatch):
+    (tmp_path / "mark").mkdir()
+    monkeypatch.setenv("RUE_TEST_MARK", str(tmp_path / "mark"))
+    monkeypatch.setenv("RUE_TEST_DEATHS", "1000")
+    monkeypatch.setattr(running, "perform", die_once)
+    text = SPEC.replace("[7]", "[]").replace("{ width = 3, height = 3 }, ", "").replace("seeds = 2", "seeds = 1")
+    spec.write_text(text)
+    summary = run_experiment(read_spec(spec), tmp_path / "store", jobs=2)
+    assert (summary.total, summary.done, summary.failed) == (3, 2, 1)
+    (lost,) = [record for record in findings(tmp_path / "store").values() if record["status"] == "failed"]
+    assert lost["method"] == "average" and "its worker died 3 times" in lost["error"]
+
+
+# Interruptions, with the command itself
+
+
+def command(*words: object, **settings) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "rue.cli", *map(str, words)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **settings,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def cluster():
+    """The address of a Dask scheduler on loopback, and its three workers."""
+    pytest.importorskip("distributed", reason="the dask extra is not installed")
+    port = free_port()
+    processes = [dask("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-show")]
+    address = f"tcp://127.0.0.1:{port}"
+    for _ in range(3):
+        processes.append(dask("worker", address, "--nthreads", 1, "--no-nanny", "--no-dashboard"))
+    try:
+        yield address, processes[1:]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def dask(*words: object) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "dask", *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_a_dask_cluster_that_loses_a_worker(spec, reference, tmp_path, cluster):
+    address, workers = cluster
+    store = tmp_path / "store"
+    process = command("experiment", "run", spec, "--store", store, "--scheduler", address)
+    wait_for_records(store, 2)
+    workers[0].kill()
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert "15 of 15 runs are done" in out and findings(store) == reference
+
+
+def wait_for_records(store: Path, count: int, seconds: float = 120.0) -> None:
+    records, deadline = store / "records.jsonl", time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if records.exists() and records.read_bytes().count(b"\n") >= count:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"there are no {count} records after {seconds} s")
+
+
+def test_no_scheduler_there_is_told_in_one_line(spec, tmp_path):
+    process = command("experiment", "run", spec, "--store", tmp_path / "store", "--scheduler", "tcp://127.0.0.1:9")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and out == ""
+    assert "no Dask scheduler answers there" in err and err.count("\n") == 1
+    process = command("experiment", "run", spec, "--store", tmp_path, "--scheduler", "tcp://127.0.0.1:9", "--jobs", 2)
+    assert "expected one of the two" in process.communicate(timeout=60)[1]
+
+
+@pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_and_resumed(spec, reference, tmp_path, times):
+    store = tmp_path / "store"
+    moments = random.Random(times)
+    kills = 0
+    while kills < times:
+        process = command("experiment", "run", spec, "--store", store, "--jobs", 1 + kills % 2)
+        try:
+            process.wait(timeout=moments.uniform(1.0, 5.0))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            kills += 1
+        process.communicate()
+        records = store / "records.jsonl"
+        if records.exists() and records.read_bytes().count(b"\n") == 15:  # too quick: from the start
+            assert findings(store) == reference
+            records.unlink()
+    process = command("experiment", "run", spec, "--store", store)
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert findings(store) == reference
+
+
+def test_ctrl_c_ends_cleanly(spec, tmp_path):
+    long = SPEC.replace("seeds = 2", "seeds = 400")
+    spec.write_text(long)
+    process = command("experiment", "run", spec, "--store", tmp_path / "store", "--jobs", 2)
+    wait_for_records(tmp_path / "store", 3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "stopped, the same command goes on" in out and "Traceback" not in err
+    done = len(findings(tmp_path / "store"))
+    assert 3 <= done < 2403 and f"{done} of 2403 runs are done" in out
+
+
+# A store that cannot be written
+
+
+def test_a_full_disk_is_told_and_nothing_is_half_written(spec, reference, tmp_path):
+    store = tmp_path / "store"
+
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    process = command("experiment", "run", spec, "--store", store, preexec_fn=little_room)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 2 and out == ""
+    assert "cannot be written" in err and "what was there is as it was" in err and err.count("\n") == 1
+    text = (store / "records.jsonl").read_bytes()
+    assert text.endswith(b"\n") and 0 < len(text) <= 20_000
+    assert findings(store).items() <= reference.items()
+    assert run_experiment(read_spec(spec), store, executor=Here()).done == 15
+    assert findings(store) == reference
+
+
+def test_half_a_line_of_a_machine_that_died_is_cut_off(spec, reference, tmp_path):
+    store = tmp_path / "store"
+    run_experiment(read_spec(spec), store, executor=Here())
+    records = store / "records.jsonl"
+    text = records.read_bytes()
+    for cut in (1, 500, text.rfind(b"\n", 0, -1) + 2 - len(text)):
+        records.write_bytes(text[: -abs(cut)])
+        assert len(Store(store).records()) == 14  # readers do not see it
+        assert run_experiment(read_spec(spec), store, executor=Here()).added == 1
+        assert findings(store) == reference
+
+
+def test_a_damaged_line_is_told(spec, tmp_path):
+    store = tmp_path / "store"
+    run_experiment(read_spec(spec), store, executor=Here())
+    lines = (store / "records.jsonl").read_bytes().split(b"\n")
+    lines[4] = lines[4][:-30]
+    (store / "records.jsonl").write_bytes(b"\n".join(lines))
+    with pytest.raises(rue.BadFile, match="line 5 is damaged; expected a record"):
+        Store(store).records()
+
+
+def test_a_place_that_is_no_folder_and_a_store_that_is_in_use(spec, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(rue.BadInput, match="cannot be written"):
+        run_experiment(read_spec(spec), tmp_path / "file", executor=Here())
+    with pytest.raises(rue.BadInput, match="there are no records"):
+        Store(tmp_path / "nothing").records()
+    with Store(tmp_path / "store").writing(), pytest.raises(rue.BadInput, match="another run is writing to this store"):
+        run_experiment(read_spec(spec), tmp_path / "store", executor=Here())
