@@ -180,6 +180,7 @@ def test_running_again_does_only_what_is_missing(spec, reference, tmp_path):
     first = run_experiment(read_spec(spec), store, executor=Here())
     assert first.added == 15 and findings(store) == reference
     assert run_experiment(read_spec(spec), store, executor=Here()).added == 0
+    assert Store(store).spec == SPEC and Store(store).title == "Small" and Store(store).reference == ()
     spec.write_text(SPEC.replace("seeds = [7]", "seeds = [7, 9]"))
     assert run_experiment(read_spec(spec), store, executor=Here()).added == 3
     assert len(Store(store).records()) == 18

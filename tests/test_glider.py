@@ -197,6 +197,14 @@ def test_samples_depend_on_seeds_alone():
     assert Glider(seed=4, width=8, height=8).graph.fingerprint != domain.graph.fingerprint
 
 
+def test_strength_is_a_factor_on_all_currents():
+    full, half = (Glider(seed=4, width=6, height=6, strength=s).training() for s in (1.0, 0.5))
+    still = Glider(seed=4, width=6, height=6, strength=0.0).training()
+    for name in ("east", "north"):
+        assert np.allclose(half.scenery[name], full.scenery[name] / 2, atol=1e-6) and not still.scenery[name].any()
+    assert (still.prob == still.prob[:, :1]).all() and half.graph.layout["domain"].endswith("strength=0.5")
+
+
 def test_other_days_live_on_the_same_graph():
     domain = Glider(seed=1, width=8, height=8)
     assert domain.days == 3

@@ -5,7 +5,7 @@ from rue.build import Builder, Counts, count_transitions, from_counts, from_tran
 from rue.certificate import Certificate, verify
 from rue.errors import BadFile, BadInput, NotProved, NotSolved, RueError, SolverFailed
 from rue.evaluate import Evaluation, evaluate
-from rue.io import load, save
+from rue.io import load, read_log, save
 from rue.model import UMDP, Graph
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
@@ -65,6 +65,7 @@ __all__ = [
     "load",
     "lower_bound",
     "optimal_values",
+    "read_log",
     "save",
     "select",
     "simulate",

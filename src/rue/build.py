@@ -241,11 +241,8 @@ def _safe_states(counts: Counts) -> Array:  # [S]
     goals = np.flatnonzero(np.diff(counts.choice_ptr) == 0)
     if not goals.size:
         return np.ones(counts.choice_ptr.size - 1, bool)  # a model without goals is refused later on
-    # Starting from a goal, a model may have any dead ends.
     graph = Graph(counts.choice_ptr, counts.action, counts.trans_ptr, counts.successor, int(goals[0]))
-    share = 1.0 / np.repeat(np.diff(graph.trans_ptr), np.diff(graph.trans_ptr))
-    model = UMDP(graph, share[:, None], np.zeros((graph.choices, 1)))
-    return surely_reaching(model, np.ones(graph.transitions, bool))[0]
+    return surely_reaching(graph, np.ones(graph.transitions, bool))[0]
 
 
 def from_transitions(

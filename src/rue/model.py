@@ -431,13 +431,12 @@ def _check_cost(model: UMDP) -> None:
             )
 
 
-def surely_reaching(model: UMDP, live: Array, within: Array | None = None) -> tuple[Array, Array]:
+def surely_reaching(graph: Graph, live: Array, within: Array | None = None) -> tuple[Array, Array]:
     """States from which some policy reaches a goal with probability one, and the choices it may use.
 
     `live[T]` are the transitions that are possible, `within[C]` the choices to pick from. The states are the largest
     set that can stay within itself and from all of which a goal can be reached.
     """
-    graph = model.graph
     alive = np.ones(graph.states, bool)
     allowed = np.ones(graph.choices, bool) if within is None else within.copy()
     while True:
@@ -497,9 +496,8 @@ def _check_goal_in_reach(model: UMDP) -> None:
     """Each sample on its own must have a policy that reaches a goal with probability one."""
     if all_states_reach_goal(model):
         return
-    hopeless = [
-        k for k in range(model.samples) if not surely_reaching(model, model.prob[:, k] > 0)[0][model.graph.initial]
-    ]
+    graph = model.graph
+    hopeless = [k for k in range(model.samples) if not surely_reaching(graph, model.prob[:, k] > 0)[0][graph.initial]]
     if not hopeless:
         return
     sample = hopeless[0]

@@ -7,7 +7,7 @@ that sample.
 Where each state can reach a goal by transitions that are positive in all samples, which is one linear search,
 there are no dead ends and every other question is answered at once. Otherwise:
 
-- `surely_reaching(model, live)` (in `model.py`) for one sample;
+- `surely_reaching(graph, live)` (in `model.py`) for one sample;
 - `jointly_proper`: states and choices among which a policy that tries every choice is proper in each sample;
 - `robustly_proper`: the same against an adversary who may change the sample at every step, which is what the
   recursions of `reg`, `cemr` and `robust` assume.
@@ -50,7 +50,7 @@ def proper_in(model: UMDP, sample: int, within: Array | None = None) -> tuple[Ar
     """
     if within is None and all_states_reach_goal(model):
         return _everything(model)
-    return surely_reaching(model, model.prob[:, sample] > 0, within)
+    return surely_reaching(model.graph, model.prob[:, sample] > 0, within)
 
 
 def jointly_proper(model: UMDP) -> tuple[Array, Array]:  # [S], [C]

@@ -26,7 +26,7 @@ The built-in currents are not the paper's (a Copernicus forecast for 1 May 2020)
 18 November 2015, in the same place. Times are UTC.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -69,6 +69,7 @@ class Glider(Domain):
     headings: int = 12
     speed: float = 0.6
     seconds: float = 800.0
+    strength: float = 1.0  # a factor on all currents: a diving glider feels less than the surface does
     noise: float = 150.0
     entry_low: float = 0.8
     entry_high: float = 1.0
@@ -99,6 +100,7 @@ class Glider(Domain):
         whole_number("headings", self.headings, 3, 360)
         real_number("speed", self.speed, "metres per second, 0 to 10", 0, 10)
         real_number("seconds", self.seconds, "1 or more", 1)
+        real_number("strength", self.strength, "0 to 10", 0, 10)
         real_number(
             "noise", self.noise, "metres, from a thousandth of a cell to two cells", self.cell / 1000, 2 * self.cell
         )
@@ -228,6 +230,7 @@ class Glider(Domain):
         place = np.stack([(self.height - 1) / 2 - row, column - (self.width - 1) / 2], axis=1) * self.cell
         latitude, longitude = (middle + place / _metres(middle[0])).T.reshape(2, self.height, self.width)
         water = self._currents.at(latitude, longitude)
+        water = replace(water, east=self.strength * water.east, north=self.strength * water.north)
         sea = _largest_piece(water.sea).ravel()
         where = f"the region at {middle[0]:.4f} N {middle[1]:.4f} E"
         if sea.sum() < 2:

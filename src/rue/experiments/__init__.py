@@ -1,18 +1,25 @@
 """Experiments: a spec, its tasks, a store of records, and tables of them."""
 
+from rue.experiments.published import read_published
+from rue.experiments.results import Results
 from rue.experiments.run import Progress, Summary, dask_executor, run_experiment
 from rue.experiments.spec import Experiment, Problem, Problems, Task, read_spec
 from rue.experiments.store import Store
+from rue.experiments.tables import make_tables, write_tables
 
 __all__ = [
     "Experiment",
     "Problem",
     "Problems",
     "Progress",
+    "Results",
     "Store",
     "Summary",
     "Task",
     "dask_executor",
+    "make_tables",
+    "read_published",
     "read_spec",
     "run_experiment",
+    "write_tables",
 ]

@@ -279,7 +279,7 @@ def _size_order(size: str, states: Sequence[float]) -> tuple[object, ...]:
     return not known, sum(known) / max(len(known), 1), _natural(size)
 
 
-def _natural(text: str) -> list[tuple[int, int, str]]:
-    """An order in which seed=2 comes before seed=10."""
-    parts = re.split(r"(\d+)", text)
-    return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
+def _natural(text: str) -> list[tuple[int, float, str]]:
+    """An order in which seed=2 comes before seed=10, and gap=0.25 before gap=0.5."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(1, float(part), "") if number % 2 else (0, 0.0, part) for number, part in enumerate(parts)]

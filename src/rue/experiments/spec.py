@@ -12,6 +12,7 @@
     pool = 1000                       # draw so many and choose the samples out of them
     by = "coverage"
     test = 100                        # fresh draws
+    name = "rescue"                   # of its tables, if it is not to be that of the domain
 
     [[problems]]
     model = "mine.rue"
@@ -26,7 +27,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,7 @@ class Problems:
 
     domain: str | None = None
     model: str | None = None
+    name: str = ""  # under which its tables stand, other than that of the domain or of the file
     sizes: Sequence[Mapping[str, Any]] = ({},)
     seeds: int | list[int] | None = None
     samples: int | None = None
@@ -112,14 +114,16 @@ class Problems:
         test = "" if self.test is None else str(self.test)
         if self.model is not None:
             files = [_file(folder, self.model)] + ([_file(folder, test)] if test else [])
-            yield Problem(Path(self.model).stem, "", str(files[0]), str(files[1]) if test else "", _contents(files))
+            yield Problem(
+                self.name or Path(self.model).stem, "", str(files[0]), str(files[1]) if test else "", _contents(files)
+            )
             return
         drawn = {"samples": self.samples, "pool": self.pool, "by": self.by if self.pool else None}
         for size in self.sizes:
             for seed in self._seeds():
                 domain = specs.make_domain(str(self.domain), {**size, "seed": seed})
                 extra = [f"{key}={value}" for key, value in drawn.items() if value is not None]
-                yield Problem(domain.name, _size_in_words(size), ",".join([domain.spec, *extra]), test)
+                yield Problem(self.name or domain.name, _size_in_words(size), ",".join([domain.spec, *extra]), test)
 
     def _seeds(self) -> Sequence[int]:
         if isinstance(self.seeds, int) and not isinstance(self.seeds, bool):
@@ -129,6 +133,7 @@ class Problems:
         raise BadInput(f"seeds is {self.seeds!r}; expected a whole number, or a list of them")
 
 
+OF_THE_FILE = ("folder", "text")  # what nobody writes into it
 OF_DOMAINS = ("sizes", "seeds", "samples", "pool", "by")
 
 
@@ -143,6 +148,7 @@ class Experiment:
     keep: int = 1  # of so many problems of each size the policies are kept too
     reference: Sequence[str] = ()  # regrets are divided by the worst of these methods; all, if none is named
     folder: Path = field(default=Path())  # where files are looked for
+    text: str = ""  # of the file it was read from
 
     def tasks(self) -> list[Task]:
         """All tasks, problem by problem, so that what belongs to one problem is done together."""
@@ -168,8 +174,8 @@ def read_spec(path: str | Path) -> Experiment:
     """An experiment from a TOML file. Unknown names are errors."""
     source = Path(path)
     try:
-        with source.open("rb") as stream:
-            table = tomllib.load(stream)
+        text = source.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
     except OSError as error:
         raise BadInput(f"{source}: there is no such file ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -184,9 +190,8 @@ def read_spec(path: str | Path) -> Experiment:
                 parts.append(_from_table(Problems, part, "problems"))
             except BadInput as error:
                 raise BadInput(f"problems, table {number + 1}: {error}") from None
-        experiment: Experiment = _from_table(
-            Experiment, {**table, "problems": parts, "folder": source.parent}, "an experiment"
-        )
+        experiment: Experiment = _from_table(Experiment, {**table, "problems": parts}, "an experiment")
+        experiment = replace(experiment, folder=source.parent, text=text)
         experiment.tasks()  # what is wrong is told before anything runs
     except BadInput as error:
         raise BadFile(f"{source}: {error}") from None
@@ -194,10 +199,10 @@ def read_spec(path: str | Path) -> Experiment:
 
 
 def _from_table(kind: type, table: Mapping[str, Any], what: str) -> Any:
-    names = [f.name for f in fields(kind)]
+    names = [f.name for f in fields(kind) if f.name not in OF_THE_FILE]
     for key in table:
         if key not in names:
-            raise unknown_name(f"name in {what}", key, [name for name in names if name != "folder"])
+            raise unknown_name(f"name in {what}", key, names)
     for f in fields(kind):
         if f.default is MISSING and f.default_factory is MISSING and f.name not in table:
             raise BadInput(f"{f.name} is missing; expected it in {what}")

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from rue._flat import Array
 
@@ -38,7 +37,7 @@ class Moments(NamedTuple):
     its 150 to 250 problems the two differ by less than half a hundredth.
     """
 
-    count: int
+    problems: int
     mean: float
     deviation: float
 
@@ -75,10 +74,12 @@ def describe(values: Array) -> Moments:
 
 def t_band(values: Array, level: float = LEVEL) -> Band:
     """Mean ± t · s / √n."""
-    count, mean, deviation = describe(values)
+    problems, mean, deviation = describe(values)
     if math.isnan(deviation):
         return Band(math.nan, math.nan)
-    half = float(stats.t.ppf(0.5 + level / 2, count - 1)) * deviation / math.sqrt(count)
+    from scipy import stats  # slow to import
+
+    half = float(stats.t.ppf(0.5 + level / 2, problems - 1)) * deviation / math.sqrt(problems)
     return Band(mean - half, mean + half)
 
 
@@ -105,8 +106,10 @@ def t_test_of_moments(one: Moments, other: Moments) -> float:
         return math.nan
     if one.deviation == other.deviation == 0:
         return math.nan if one.mean == other.mean else float(one.mean > other.mean)
+    from scipy import stats  # slow to import
+
     test = stats.ttest_ind_from_stats(
-        one.mean, one.deviation, one.count, other.mean, other.deviation, other.count, alternative="less"
+        one.mean, one.deviation, one.problems, other.mean, other.deviation, other.problems, alternative="less"
     )
     return float(test.pvalue)
 
@@ -122,6 +125,8 @@ def wilcoxon_test(first: Array, second: Array) -> float:
     if not difference.size:
         return math.nan
     size = np.abs(difference)
+    from scipy import stats  # slow to import
+
     rank = stats.rankdata(np.where(size <= TIE, 0.0, size))
     differs = size > TIE
     rank, positive = rank[differs], difference[differs] > 0

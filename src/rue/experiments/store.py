@@ -13,6 +13,7 @@ before it: a failed one can be tried again, and what is done is done once.
 import fcntl
 import json
 import os
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from rue.io import load, save
 from rue.solution import Solution
 
 Record = dict[str, Any]
-RECORDS, SOLUTIONS, LOCK = "records.jsonl", "solutions", "lock"
+RECORDS, SOLUTIONS, LOCK, SPEC = "records.jsonl", "solutions", "lock", "spec.toml"
 FAILED = "failed"
 
 
@@ -41,6 +42,22 @@ class Store:
         for record in self._lines():
             latest[record["key"]] = record
         return list(latest.values())
+
+    @property
+    def spec(self) -> str:
+        """The text of the experiment that was last run, if it came from a file."""
+        path = self.folder / SPEC
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+    @property
+    def title(self) -> str:
+        """What the experiment calls itself, or the name of the folder."""
+        return str(tomllib.loads(self.spec).get("title") or self.folder.name)
+
+    @property
+    def reference(self) -> tuple[str, ...]:
+        """The methods by the worst of which regrets are divided, if the experiment names them."""
+        return tuple(tomllib.loads(self.spec).get("reference", ()))
 
     def solution(self, key: str) -> Solution | None:
         """The solution of a task, if it was kept."""
@@ -121,10 +138,10 @@ class Writer:
             os.ftruncate(file, before)
             raise _cannot_write(self.store.folder, error) from None
 
-    def keep(self, name: str, text: str) -> None:
-        """Put a text beside the records."""
+    def keep_spec(self, text: str) -> None:
+        """Put the text of the experiment beside the records."""
         try:
-            (self.store.folder / name).write_text(text, encoding="utf-8")
+            (self.store.folder / SPEC).write_text(text, encoding="utf-8")
         except OSError as error:
             raise _cannot_write(self.store.folder, error) from None
 

@@ -187,7 +187,7 @@ def _moments(figures: Array, shown: Callable[[Moments], str]) -> list[Cell]:
     # What looks equal is equally good.
     best = {_first_part(text) for one, text in zip(moments, texts, strict=True) if one.mean == least}
     return [
-        Cell(text, {"mean": one.mean, "deviation": one.deviation, "problems": one.count}, _first_part(text) in best)
+        Cell(text, {"mean": one.mean, "deviation": one.deviation, "problems": one.problems}, _first_part(text) in best)
         for one, text in zip(moments, texts, strict=True)
     ]
 

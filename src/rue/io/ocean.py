@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from rue._check import real_number
 from rue._flat import Array
@@ -249,6 +248,8 @@ class _Mesh:
         rows, columns = self.latitude.shape
         plane = np.stack(self._plane)  # [2, Y, X]
         target = np.stack(self.chart(latitude, longitude)).reshape(2, -1)
+        from scipy.spatial import cKDTree  # slow to import, and needed here alone
+
         _, nearest = cKDTree(plane.reshape(2, -1).T).query(target.T)
         row, column = (index.astype(float) for index in np.divmod(nearest, columns))
         size = sum(float(np.median(np.abs(np.diff(plane, axis=axis)).sum(axis=0))) for axis in (1, 2))

@@ -139,8 +139,9 @@ def draw_seconds(results: Results) -> Figure:
 
     def draw(axes: Axes, group: Group, looks: Mapping[str, Look]) -> None:
         _draw_over_size(axes, group, looks, group.seconds, bootstrap_band)
-        axes.set_yscale("log")
-        _plain_numbers(axes.yaxis)
+        if (group.seconds > 0).any():
+            axes.set_yscale("log")
+            _plain_numbers(axes.yaxis)
         axes.set_ylabel("seconds (mean)")
 
     return _panels(results.groups, draw, line=True)
@@ -156,18 +157,20 @@ def draw_tradeoff(results: Results) -> Figure:
         seconds = np.array([describe(column).mean for column in group.seconds.T])
         known = np.isfinite(regret) & np.isfinite(seconds) & (seconds > 0)
         front = [number for number in pareto_front(seconds, regret) if known[number]]
-        axes.set_xscale("log")
+        if known.any():
+            axes.set_xscale("log")
+            _plain_numbers(axes.xaxis)
         x, y = _stairs(seconds[front], regret[front])
         axes.plot(x, y, color=style.FAINT, linewidth=1.2, zorder=1, label="front")
         for number, method in enumerate(group.methods):
             if known[number]:
                 axes.plot(seconds[number], regret[number], linestyle="none", zorder=3, **_larger(looks[method]))
         axes.set_ylim(0, _top(axes))
-        _plain_numbers(axes.xaxis)
         _widen(axes, seconds[known])
         axes.set(xlabel="seconds (mean)", ylabel=f"{REGRET} (train, mean)")
         points = [(group.methods[n], seconds[n], regret[n], n in front) for n in np.flatnonzero(known)]
         to_name.append((axes, points, looks, (x, y)))
+        _write_left_out(axes, [method for method, there in zip(group.methods, known, strict=True) if not there])
 
     figure = _panels(results.groups, draw, line=False, legend=False, size=(4.8, 4.3))
     figure.draw_without_rendering()  # only now it is known where things are
@@ -386,6 +389,13 @@ def _larger(look: Look) -> dict[str, Any]:
 def _stairs(seconds: Array, regret: Array) -> tuple[Array, Array]:
     """The edge of what is beaten: down at each point of the front, level until the next."""
     return np.repeat(seconds, 2)[1:], np.repeat(regret, 2)[:-1]
+
+
+def _write_left_out(axes: Axes, methods: Sequence[str]) -> None:
+    """Methods that have no place, as their mean regret is infinite or they have no run."""
+    if methods:
+        text = f"no finite mean: {', '.join(methods)}"
+        axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", fontsize=style.SMALL, color=style.FAINT)
 
 
 def _name_points(axes: Axes, points: Sequence[Point], looks: Mapping[str, Look], front: tuple[Array, Array]) -> None:

@@ -280,7 +280,7 @@ def experiment_page(
         ),
         Section("results", "Results", [_group_part(group, tables) for group in results.groups], words=[NORMALISED]),
         Section("figures", "Figures", [Part(figures=_experiment_figures(results))]),
-        _problem_section(cases, results, Pictures(load_model, load_solution), progress),
+        _problem_section(cases, results, Pictures(load_model, load_solution, MOST_BYTES), progress),
         Section("runs", "What was run", _provenance(cases, spec)),
     ]
     return _render("rue · experiment", title or "Experiment", _byline(cases, results), sections)
@@ -309,7 +309,7 @@ def compare_page(
     ]  # fmt: skip
     graph = model.graph
     facts = _size_words(graph.states, graph.choices, model.samples, test.samples if test is not None and tested else 0)
-    table = _method_sheet("Methods", rows, bound)
+    table = _method_sheet("Max regret by method", rows, bound)
     policies = [_policy_view(model, name, solution.policy)[0] for name, solution in ranked.items()]
     figures = _compare_figures(model, ranked, bound, test, tested)
     sections = [
@@ -330,7 +330,14 @@ def _render(kind: str, title: str, byline: str, sections: Sequence[Section]) -> 
     )
     template = environment.get_template("template.html.j2")
     rue = _version("rue") or "unknown"
-    return template.render(kind=kind, title=title, byline=byline, sections=sections, version=rue)
+    return template.render(
+        kind=kind, title=title, heading=_breakable(title), byline=byline, sections=sections, version=rue
+    )
+
+
+def _breakable(text: str) -> Markup:
+    """A text that may be broken after its commas, where it has no spaces."""
+    return Markup(re.sub("([,:/])(?! )", r"\1<wbr>", str(escape(text))))
 
 
 def _count(number: int, thing: str, things: str = "") -> str:
@@ -616,7 +623,8 @@ def _rounded(path: "re.Match[str]") -> str:
 # Colours of figures that follow the reader's light or dark.
 _THEME = {
     "#ffffff": "var(--paper)", style.INK.lower(): "var(--ink)", "#000000": "var(--ink)",
-    "#dddddd": "var(--grid)", style.STONE.lower(): "var(--stone)", style.FAINT.lower(): "var(--soft)", style.BLUE.lower(): "var(--blue)",
+    "#dddddd": "var(--grid)", style.STONE.lower(): "var(--stone)", style.FAINT.lower(): "var(--soft)",
+    style.BLUE.lower(): "var(--blue)",
 }  # fmt: skip
 
 
@@ -700,7 +708,7 @@ class Pictures:
 
     load_model: Callable[[str], UMDP]
     load_solution: Callable[[str], Solution | None]
-    room: int = MOST_BYTES
+    room: int  # bytes
 
     def __post_init__(self) -> None:
         self.load_model = lru_cache(REMEMBERED)(self.load_model)
@@ -778,7 +786,8 @@ def _problem_view(case: Case) -> ProblemView:
     known = next(iter(case.done.values()), {})
     size = _size_words(known["states"], known["choices"], case.samples, case.tests) + ". " if case.done else ""
     table = _method_sheet("Max regret by method", case.rows, case.bound)
-    return ProblemView(case.id, case.seed or case.title, words, f"{size}{case.first['problem']}", table)
+    facts = escape(size) + _breakable(case.first["problem"])
+    return ProblemView(case.id, case.seed or case.title, words, facts, table)
 
 
 def _id(*words: str) -> str:

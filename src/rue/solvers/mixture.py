@@ -328,7 +328,7 @@ class _Search:
         )  # fmt: skip
         if seen.all():
             return np.ones((graph.states, model.samples), bool)
-        columns = [surely_reaching(model, model.prob[:, k] > 0, within)[0] for k in range(model.samples)]
+        columns = [surely_reaching(model.graph, model.prob[:, k] > 0, within)[0] for k in range(model.samples)]
         return np.column_stack(columns)
 
 
