@@ -176,6 +176,16 @@ def test_one_policy_is_shown_and_it_can_be_chosen(view):
     assert view.run(shown) == ["average"]
 
 
+def test_maps_are_drawn_when_they_are_opened(view):
+    view.show(small_page())
+    waiting = "return [...document.images].filter(image => image.loading === 'lazy').length"
+    assert view.run(waiting) == len(METHODS)
+    view.run("document.querySelector('.size').open = true")
+    view.find("#problem-1 > summary").send_keys("\n")
+    view.run("return document.querySelector('.policy:not([hidden]) img').decode()")
+    assert view.run(waiting) == len(METHODS) - 1
+
+
 # What a reader could not read: text beyond the page, cut off by its own element, or outside of its figure. What scrolls
 # in a box of its own may go beyond that.
 UNREADABLE = """

@@ -278,12 +278,36 @@ def test_times_and_stopped_runs():
 def test_the_summary_tells_what_happened():
     words = read(small_page()).all("section", id="summary")[0].text
     assert "3 methods met 5 problems: 5 of disaster in 2 sizes, 4×4 to 6×6" in words
-    assert "Of 15 runs, 13 came to their end, 1 ended with “time limit” and 1 failed." in words
+    assert "Of 15 runs, 13 ended as planned, 1 ended with “time limit” and 1 failed." in words
     assert "1 policy may miss the goal" in words and "None failed" not in words
     results = Results.of(some_records())
     mean = np.nanmean(results.groups[0].normalised("train"), axis=0)
     best = int(np.argmin(mean))
     assert f"the least mean regret is that of {results.groups[0].methods[best]}, {mean[best]:.3f}" in words
+
+
+@pytest.mark.parametrize(
+    ("regrets", "words"),
+    [
+        ({"reg-d1": None, "average": None}, "On train samples no method has a figure."),
+        ({"average": [1.0]}, "the mean regret of average is 1.000. How far that is from the best possible is not known"),
+        ({"reg-d1": [2.0], "average": [2.0]}, "the mean regret of reg-d1 and average is 1.000"),
+        ({"reg-d1": [2.0], "average": [1.0]}, "that of average, 0.500, before reg-d1 with 1.000; it is significantly below none"),
+        ({"average": ["inf"], "best": [1.0]}, "that of best, 0.000, before average with 1.000"),
+    ],
+)  # fmt: skip
+def test_the_summary_of_few_runs(regrets, words):
+    records = [record("a:seed=1", name, regret) for name, regret in regrets.items()]
+    assert words in read(make_page(records, load_solution=lambda key: None)).all("section", id="summary")[0].text
+
+
+def test_significance_and_distance_are_told():
+    records = []
+    for seed in range(12):
+        for method, regret in (("adaptive", 1.0), ("best", 2.0), ("average", 1.0 if seed == 0 else 3.0)):
+            records.append(record(f"a:seed={seed}", method, [regret], proved=0.8 if method == "adaptive" else 0.0))
+    words = read(make_page(records, load_solution=lambda key: None)).all("section", id="summary")[0].text
+    assert "it is significantly below every other. That is at most 25 % above what is proved" in words
 
 
 def test_kept_policies_are_shown_best_first():

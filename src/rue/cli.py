@@ -33,6 +33,7 @@ from rue.domains import DOMAINS
 from rue.errors import BadInput, RueError
 from rue.evaluate import Evaluation
 from rue.info import common_samples, describe
+from rue.io.files import write_text
 from rue.io.logs import NEXT_STATE, Row, read_log
 from rue.model import UMDP
 from rue.solution import Interval, Limits, Progress, Solution, Solver, Status
@@ -489,6 +490,33 @@ def run_all(
     else:
         _console().print(f"{store}: {summary}", soft_wrap=True)
     raise typer.Exit(130 if summary.stopped else 1 if summary.failed else 0)
+
+
+@experiment.command("tables")
+def print_tables(
+    store: StoreFolder,
+    form: Annotated[str, typer.Option("--format", help="text, markdown, latex or csv.")] = "text",
+    output: Output = None,
+) -> None:
+    """Regrets, times and significance by domain and size, as text, Markdown, LaTeX or CSV."""
+    records, missing = _records(store)
+    results = experiments.Results.of(records, experiments.Store(Path(store)).reference)
+    text = experiments.write_tables(experiments.make_tables(results), form)
+    if output is None:
+        print(text, end="" if text.endswith("\n") else "\n")
+    else:
+        write_text(output, text)
+        _console().print(f"{output}: {len(records)} runs", soft_wrap=True)
+    if missing:
+        print(f"rue: {missing} runs are missing; `rue experiment run` goes on with them", file=sys.stderr)
+
+
+def _records(store: str) -> tuple[list[dict[str, Any]], int]:
+    """What a store has of its last experiment, and how many runs are missing."""
+    records, missing = experiments.Store(Path(store)).current()
+    if not records:
+        raise BadInput(f"{store}: there are no records of the experiment that was last run; expected some")
+    return records, missing
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:

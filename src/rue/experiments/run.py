@@ -84,8 +84,7 @@ def run_experiment(
     store = Store(Path(folder))
     with store.writing() as writer, _stop_on_signals() as stop:
         known = writer.known()
-        if experiment.text:
-            writer.keep_spec(experiment.text)
+        writer.keep_spec(experiment.text, (task.key for task in tasks))
         missing = [t for t in tasks if t.key not in known or (retry and known[t.key]["status"] == FAILED)]
         status = {t.key: known[t.key]["status"] for t in tasks if t.key in known}
         workers = _Processes(jobs) if executor is None else _Given(executor)

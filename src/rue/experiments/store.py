@@ -2,7 +2,7 @@
 
     records.jsonl       one line for each record, in the order in which they came; strict JSON, infinities as "inf"
     solutions/KEY.rue   policies that were asked to be kept
-    spec.toml           the experiment as it was last run
+    spec.toml           the experiment as it was last run, and tasks.txt, the keys of all its tasks
 
 A record is whole or not there. Its line is written in one piece and brought to the disk before the next; if that fails
 (the disk is full) the file is cut back to what it was, and a line without its end, left by a machine that died, is cut
@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,8 @@ from rue.io import load, save
 from rue.solution import Solution
 
 Record = dict[str, Any]
-RECORDS, SOLUTIONS, LOCK, SPEC = "records.jsonl", "solutions", "lock", "spec.toml"
+RECORDS, SOLUTIONS, LOCK = "records.jsonl", "solutions", "lock"
+SPEC, TASKS = "spec.toml", "tasks.txt"
 FAILED = "failed"
 
 
@@ -42,6 +43,15 @@ class Store:
         for record in self._lines():
             latest[record["key"]] = record
         return list(latest.values())
+
+    def current(self) -> tuple[list[Record], int]:
+        """The records of the experiment that was last run, and how many of its tasks have none yet."""
+        records, path = self.records(), self.folder / TASKS
+        if not path.is_file():
+            return records, 0
+        wanted = set(path.read_text(encoding="utf-8").split())
+        records = [record for record in records if record["key"] in wanted]
+        return records, len(wanted) - len(records)
 
     @property
     def spec(self) -> str:
@@ -138,10 +148,11 @@ class Writer:
             os.ftruncate(file, before)
             raise _cannot_write(self.store.folder, error) from None
 
-    def keep_spec(self, text: str) -> None:
-        """Put the text of the experiment beside the records."""
+    def keep_spec(self, text: str, keys: Iterable[str]) -> None:
+        """Put the text of the experiment and the keys of its tasks beside the records."""
         try:
             (self.store.folder / SPEC).write_text(text, encoding="utf-8")
+            (self.store.folder / TASKS).write_text("\n".join(keys) + "\n", encoding="utf-8")
         except OSError as error:
             raise _cannot_write(self.store.folder, error) from None
 

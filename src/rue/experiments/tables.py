@@ -75,7 +75,9 @@ def make_tables(results: Results, published: Published | None = None) -> list[Ta
         source, published = "paper", PAPER if set(results.reference) == set(ELEVEN) else {}
     tables = []
     for group in results.groups:
-        tables.append(_summary(group, results.reference, published.get(group.name, {}), source))
+        # "glider, half the current" is a glider still.
+        figures = published.get(group.name) or published.get(group.name.partition(",")[0], {})
+        tables.append(_summary(group, results.reference, figures, source))
         if len(group.sizes) > 1:
             tables += _by_size(group)
         if len(group.methods) > 1:

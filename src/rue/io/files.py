@@ -65,7 +65,7 @@ def save(path: str | Path, thing: Storable) -> None:
         if isinstance(thing, UMDP):
             raise BadInput(f"{target}: a model cannot be written as {target.suffix}; expected a name ending in .rue")
         text = export(thing.policy if isinstance(thing, Solution) else thing)
-        _write_atomically(target, lambda stream: stream.write(text.encode()))
+        write_text(target, text)
         return
     for kind, (type_, pack, _) in _KINDS.items():
         if isinstance(thing, type_):
@@ -100,6 +100,11 @@ def load(path: str | Path) -> Any:
         raise BadFile(f"{source}: {error}") from None
     except Exception as error:
         raise BadFile(f"{source}: the file is damaged ({_one_line(error)}); expected a {header['kind']}") from None
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    _write_atomically(Path(path), lambda stream: stream.write(text.encode()))
 
 
 def _write_atomically(target: Path, write: Callable[[IO[bytes]], object]) -> None:

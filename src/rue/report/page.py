@@ -428,7 +428,7 @@ def _how_it_ended(records: Sequence[Record], results: Results) -> Markup:
     solved, failed = status.pop(SOLVED, 0), status.pop(FAILED, 0)
     stopped = [f"{number} ended with “{_status_words(name)}”" for name, number in sorted(status.items())]
     failed_words = [f"{failed} failed"] if failed else []
-    text = f"Of {_count(len(records), 'run')}, {_list([f'{solved} came to their end', *stopped, *failed_words])}."
+    text = f"Of {_count(len(records), 'run')}, {_list([f'{solved} ended as planned', *stopped, *failed_words])}."
     text += " None failed." if not failed else ""
     if missing:
         text += f" {_count(missing, 'run')} of the full table {'is' if missing == 1 else 'are'} missing."
@@ -464,11 +464,12 @@ def _least(group: Group, samples: Samples) -> str:
     order = [int(i) for i in np.argsort(mean, kind="stable") if not math.isnan(mean[i])]
     if not order:
         return "no method has a figure"
-    first, others = order[0], order[1:]
-    text = f"the least mean regret is that of {group.methods[first]}, {_mean_text(mean[first])}"
+    first, shown = order[0], [_mean_text(mean[i]) for i in order]
+    ties = shown.count(shown[0])
+    names, others = _list([group.methods[i] for i in order[:ties]]), order[ties:]
     if not others:
-        return text
-    text += f", before {group.methods[others[0]]} with {_mean_text(mean[others[0]])}"
+        return f"the mean regret of {names} is {shown[0]}"
+    text = f"the least mean regret is that of {names}, {shown[0]}, before {group.methods[others[0]]} with {shown[ties]}"
     below = compare_methods(group.normalised(samples)).wilcoxon_holm[first]
     unsure = [i for i in others if not below[i] < SIGNIFICANT]
     if not unsure:
@@ -517,7 +518,7 @@ def _compare_words(rows: Sequence[Row], bound: float) -> list[str]:
         words.append(f"On the test samples {least.method} has the least max regret, {style.number_text(least.test)}.")
     stopped = [f"{row.method} ({_status_words(row.status)})" for row in rows if row.status != SOLVED]
     if stopped:
-        words.append(f"Not all came to their end: {_list(stopped)}.")
+        words.append(f"Not all ended as planned: {_list(stopped)}.")
     return words
 
 
@@ -689,7 +690,8 @@ def _policy_view(model: UMDP, name: str, policy: Policy) -> tuple[PolicyView, in
     if "grid" in model.graph.layout:
         words = f"Map of what the policy of {name} does: how often it visits each place and what it chooses there."
         body = picture(draw_map(model, policy), words)
-        caption = "Squares are expected visits and arrows are what is chosen; without directions, the likeliest action."
+        arrows = "heading" in model.graph.layout
+        caption = "Expected visits, and what is chosen." if arrows else "The likeliest action of each state."
         drawing = Drawing(f"Policy of {name} on the map", caption, body, picture=True)
     view = PolicyView(name, _policy_sheet(name, policy), drawing)
     return view, len(drawing.body) if drawing else 0
@@ -809,7 +811,7 @@ def _provenance(cases: Sequence[Case], spec: str) -> list[Part]:
     ]
     stopped = [(case, name) for case in cases for name, record in case.records.items() if record["status"] != SOLVED]
     if stopped:
-        parts.insert(0, Part("Runs that did not come to their end", "stopped", tables=[_stopped_sheet(stopped)]))
+        parts.insert(0, Part("Runs that did not end as planned", "stopped", tables=[_stopped_sheet(stopped)]))
     if spec:
         parts.append(Part("The experiment as it was written", "spec", code=spec))
     return parts
