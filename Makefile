@@ -16,8 +16,9 @@ setup: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,bench]"
 	touch $@
 
+# Compares all methods on a rescue grid, and writes demo.html.
 demo: setup
-	$(BIN)/rue compare disaster:width=8,height=8,samples=15,seed=1
+	$(BIN)/rue compare disaster:width=8,height=8,samples=15,seed=1 --report demo.html
 
 lint: setup
 	$(BIN)/ruff check .

@@ -440,6 +440,50 @@ def test_plot_draws_maps_regrets_and_bounds(run):
     assert "other, max" in regrets and "at least" in regrets  # the proof in the file is drawn too
 
 
+def test_compare_writes_a_page(run):
+    done = run("compare", GRID, "--methods", "reg,average,reg", "--test", "20", "--report", "x.html")
+    assert done.out.endswith("x.html: the same as a page, with maps\n")
+    page = Path("x.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") and "reg-d1 (2)" in page
+    regret = rue.solve(specs.read_model(GRID), rue.Regret()).max_regret.upper
+    assert f"{regret:.3g}" in page
+    done = run("compare", GRID, "--methods", "reg", "--report", "x.pdf", status=2)
+    assert done.err == "rue: x.pdf: the page ends in '.pdf'; expected .html\n"
+
+
+def test_an_experiment_from_spec_to_page(run):
+    Path("s.toml").write_text(
+        'title = "Two"\nmethods = ["reg-d1", "average"]\n[[problems]]\ndomain = "disaster"\nseeds = 2\n'
+        "sizes = [{ width = 3, height = 3 }]\nsamples = 3\ntest = 5\n"
+    )
+    assert "4 of 4 runs are done; 4 in" in run("experiment", "run", "s.toml", "--store", "st").out
+    again = run("experiment", "run", "s.toml", "--store", "st", "--json").json
+    assert (again["done"], again["added"], again["stopped"]) == (4, 0, False)
+    text = run("experiment", "tables", "st").out
+    assert "disaster: all problems" in text and "reg-d1" in text
+    for form, word in {"markdown": "| method |", "latex": "\\begin{tabular}", "csv": "disaster"}.items():
+        assert word in run("experiment", "tables", "st", "--format", form).out
+    run("experiment", "tables", "st", "--format", "csv", "-o", "t.csv")
+    assert Path("t.csv").read_text().count("\n") > 4
+    assert run("report", "st", "-o", "r.html").out.startswith("r.html: 4 runs, ")
+    page = Path("r.html").read_text()
+    assert "Two" in page and page.count("<h2") >= 4
+    # A longer experiment in the same store: what is missing is told, and what is not asked for is not shown.
+    Path("s.toml").write_text(Path("s.toml").read_text().replace("seeds = 2", "seeds = [1]"))
+    assert "2 of 2 runs are done; 0 in" in run("experiment", "run", "s.toml", "--store", "st").out
+    assert "over 1 problem" in run("experiment", "tables", "st").words
+
+
+def test_bad_stores_are_told_in_one_line(run):
+    for words, line in {
+        ("experiment", "tables", "nothing"): "nothing: there are no records",
+        ("report", "nothing", "-o", "r.html"): "nothing: there are no records",
+        ("experiment", "run", "none.toml", "--store", "st"): "none.toml: there is no such file",
+    }.items():
+        done = run(*words, status=2)
+        assert line in done.err and done.err.count("\n") == 1
+
+
 def test_plot_of_a_model_without_a_map(run):
     rue.save("mine.rue", rue.Builder(samples=1).add("a", "go", {"b": 1.0}, cost=1.0).goal("b").build())
     run("solve", "mine.rue", "-o", "s.rue")

@@ -223,12 +223,14 @@ def test_numbers_of_problems_are_those_of_the_records():
         if one["status"] == "failed":
             assert all(math.isnan(number(row[name])) for name in ("max regret, train", "max regret, test", "seconds"))
             assert row["status"].text == "failed"
+            assert {cell.text for cell in row.values()} == {"failed", "–"}
             continue
         assert number(row["max regret, train"]) == float(one["max_regret"][1])
         assert number(row["max regret, test"]) == one["test"]["max_regret"]
         assert number(row["proved bound"]) == one["max_regret"][0]
         assert number(row["seconds"]) == one["seconds"] and number(row["nodes"]) == one["nodes"]
         assert row["status"].text == one["status"].replace("_", " ")
+        assert float(row["proved bound"].text) <= one["max_regret"][0]
         shown = row["max regret, train"].text
         assert (
             shown == "∞" if one["max_regret"][1] == math.inf else float(shown) == float(f"{one['max_regret'][1]:.3g}")
@@ -290,9 +292,9 @@ def test_the_summary_tells_what_happened():
     ("regrets", "words"),
     [
         ({"reg-d1": None, "average": None}, "On train samples no method has a figure."),
-        ({"average": [1.0]}, "the mean regret of average is 1.000. How far that is from the best possible is not known"),
+        ({"average": [1.0]}, "the mean regret of average is 1.000. How far that is from the best possible is not"),
         ({"reg-d1": [2.0], "average": [2.0]}, "the mean regret of reg-d1 and average is 1.000"),
-        ({"reg-d1": [2.0], "average": [1.0]}, "that of average, 0.500, before reg-d1 with 1.000; it is significantly below none"),
+        ({"reg-d1": [2.0], "average": [1.0]}, "average, 0.500, before reg-d1 with 1.000; it is significantly"),
         ({"average": ["inf"], "best": [1.0]}, "that of best, 0.000, before average with 1.000"),
     ],
 )  # fmt: skip
@@ -308,6 +310,17 @@ def test_significance_and_distance_are_told():
             records.append(record(f"a:seed={seed}", method, [regret], proved=0.8 if method == "adaptive" else 0.0))
     words = read(make_page(records, load_solution=lambda key: None)).all("section", id="summary")[0].text
     assert "it is significantly below every other. That is at most 25 % above what is proved" in words
+
+
+def test_what_is_proved_is_rounded_to_the_safe_side():
+    assert [page._at_least(value) for value in (0.89399, 0.3, 0.0, 12345.6)] == ["0.893", "0.3", "0", "1.23e+04"]
+    assert [page._percent(share) for share in (0.0284, 0.25, 0.0, 1.2345, math.inf)] == [
+        "2.9 %",
+        "25 %",
+        "0 %",
+        "124 %",
+        "∞",
+    ]
 
 
 def test_kept_policies_are_shown_best_first():

@@ -282,6 +282,9 @@ def compare(
     ] = 30.0,
     test: Test = None,
     seed: TestSeed = None,
+    page: Annotated[
+        str | None, typer.Option("--report", metavar="FILE", help="Also write an .html page.", show_default=False)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Solve a model with several methods and put their policies side by side, with how far each is from the best."""
@@ -290,6 +293,8 @@ def compare(
         raise BadInput(
             f"no method is named in {methods!r}; expected names with commas between them, such as reg,average"
         )
+    if page is not None:
+        _check_page_name(page)
     limits = Limits(seconds)
     umdp = _read_model_and_warm_up(model, solvers)
     unseen = None if test is None else _Unseen.read(umdp, test, seed)
@@ -312,6 +317,10 @@ def compare(
         _print_comparison(model, umdp, solutions, verdicts)
         if unseen is not None:
             _console().print(f"On test: {unseen}.", style="dim", soft_wrap=True)
+    if page is not None:
+        _write_comparison(page, model, umdp, solutions, unseen, verdicts)
+        if not as_json:
+            _console().print(f"{page}: the same as a page, with maps", soft_wrap=True)
 
 
 @app.command(rich_help_panel=POLICIES)
@@ -511,6 +520,35 @@ def print_tables(
         print(f"rue: {missing} runs are missing; `rue experiment run` goes on with them", file=sys.stderr)
 
 
+@app.command(rich_help_panel=EXPERIMENTS)
+def report(
+    store: StoreFolder,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="An .html file.", show_default=False)
+    ] = "report.html",
+) -> None:
+    """One page of an experiment that needs no network: a summary, tables that sort, figures, each problem with maps."""
+    records, missing = _records(store)
+    _check_page_name(output)
+    from rue.report.page import experiment_page  # slow to import
+
+    place = experiments.Store(Path(store))
+    results = experiments.Results.of(records, place.reference)
+    with _PagesBar() as progress:
+        page = experiment_page(
+            records, results, experiments.make_tables(results), load_model=specs.read_model,
+            load_solution=place.solution, title=place.title, spec=place.spec, progress=progress,
+        )  # fmt: skip
+    write_text(output, page)
+    rest = f"; {missing} runs are missing" if missing else ""
+    _console().print(f"{output}: {len(records)} runs, {len(page.encode()) / 1e6:.1f} MB{rest}", soft_wrap=True)
+
+
+def _check_page_name(name: str) -> None:
+    if Path(name).suffix.lower() not in (".html", ".htm"):
+        raise BadInput(f"{name}: the page ends in {Path(name).suffix or 'nothing'!r}; expected .html")
+
+
 def _records(store: str) -> tuple[list[dict[str, Any]], int]:
     """What a store has of its last experiment, and how many runs are missing."""
     records, missing = experiments.Store(Path(store)).current()
@@ -606,6 +644,48 @@ class _ProgressBar:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def _write_comparison(
+    path: str, text: str, model: UMDP, solutions: Sequence[Solution], unseen: "_Unseen | None",
+    verdicts: Sequence[Evaluation] | None,
+) -> None:  # fmt: skip
+    """The page of a comparison."""
+    from rue.report.page import compare_page  # slow to import
+
+    names = _distinct([specs.short_name(solution.solver) for solution in solutions])
+    judged = None if verdicts is None else dict(zip(names, verdicts, strict=True))
+    page = compare_page(
+        text, model, dict(zip(names, solutions, strict=True)), None if unseen is None else unseen.model, judged
+    )
+    write_text(path, page)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, numbered where one comes twice."""
+    return [
+        name if names[:i].count(name) == 0 else f"{name} ({names[:i].count(name) + 1})" for i, name in enumerate(names)
+    ]
+
+
+class _PagesBar:
+    """Shows on standard error how many problems of a page are drawn."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True, highlight=False)
+        columns = (TextColumn("drawing problem {task.completed:.0f} of {task.total:.0f}"), BarColumn())
+        self._bar = Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._bar.add_task("", total=1)
+
+    def __enter__(self) -> "_PagesBar":
+        self._bar.start()
+        return self
+
+    def __call__(self, done: int, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
 
 
 class _RunsBar:

@@ -159,6 +159,17 @@ class _Run:
     processor: str
 
 
+def method_labels(records: Iterable[Record]) -> dict[str, str]:
+    """The name of each record's method in all tables and figures, by key."""
+    return _labels([_run(record) for record in records])
+
+
+def problem_of(record: Record) -> tuple[str, str]:
+    """The group and the problem of a record, as the results name them."""
+    run = _run(record)
+    return run.group, run.problem
+
+
 def _run(record: Record) -> _Run:
     try:
         task, failed = record["task"], record["status"] == FAILED

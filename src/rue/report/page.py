@@ -17,7 +17,8 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN
 from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
@@ -34,7 +35,7 @@ from matplotlib.figure import Figure
 from rue._flat import Array
 from rue.errors import BadInput, RueError
 from rue.evaluate import Evaluation
-from rue.experiments.results import Group, Results, Samples, _labels, _run
+from rue.experiments.results import Group, Results, Samples, method_labels, problem_of
 from rue.experiments.statistics import compare_methods, describe
 from rue.experiments.tables import SIGNIFICANT, Table
 from rue.model import UMDP
@@ -248,11 +249,10 @@ def _row(name: str, record: Record) -> Row:
 
 def cases_of(records: Sequence[Record], results: Results) -> list[Case]:
     """The records by problem, in the order of the results."""
-    runs = [_run(record) for record in records]
-    label = _labels(runs)
+    label = method_labels(records)
     found: dict[tuple[str, str], dict[str, Record]] = {}
-    for run, record in zip(runs, records, strict=True):
-        found.setdefault((run.group, run.problem), {})[label[run.key]] = record
+    for record in records:
+        found.setdefault(problem_of(record), {})[label[record["key"]]] = record
     order = [(group.name, problem) for group in results.groups for problem in group.problems]
     return [Case(f"problem-{number}", found[key]) for number, key in enumerate(order, 1)]
 
@@ -361,8 +361,13 @@ def _time(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def _percent(share: float) -> str:
-    return "∞" if math.isinf(share) else f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+def _at_least(value: float) -> str:
+    return "–" if math.isnan(value) else style.bound_text(value)
+
+
+def _percent(share: float, rounding: str = ROUND_CEILING) -> str:
+    """Two digits of a share, three from 100 % on; rounded up, as it mostly says what is not exceeded."""
+    return "∞" if math.isinf(share) else f"{style.rounded(100 * share, 2 if share < 1 else 3, rounding):g} %"
 
 
 def _status_words(status: str) -> str:
@@ -494,7 +499,7 @@ def _distance(group: Group) -> str:
     known = gap[np.isfinite(gap)]
     if not known.size:
         return "How far that is from the best possible is not known, as no bound is proved"
-    most, middle = _percent(float(known.max())), _percent(float(np.median(known)))
+    most, middle = _percent(float(known.max())), _percent(float(np.median(known)), ROUND_HALF_EVEN)
     text = f"That is at most {most} above what is proved to be the best possible (median {middle})"
     unknown = gap.size - known.size
     return text + (f", except on {_count(unknown, 'problem')} without a bound" if unknown else "")
@@ -508,7 +513,7 @@ def _compare_words(rows: Sequence[Row], bound: float) -> list[str]:
     )
     if bound > 0:
         above = f"at most {_percent(best.train / bound - 1)} above that" if best.train > bound else "the best possible"
-        text += f" No policy of any kind has less than {style.number_text(bound)}: this one is {above}."
+        text += f" No policy of any kind has less than {_at_least(bound)}: this one is {above}."
     elif best.train > 0:
         text += " No bound is proved, so better policies may exist."
     tests = [row for row in rows if not math.isnan(row.test)]
@@ -544,9 +549,13 @@ def _method_sheet(title: str, rows: Sequence[Row], bound: float) -> Sheet:
     body = []
     for row in rows:
         cells = [Cell(row.method), regret(row, "train", mark=True)] + [regret(row, "test", mark=False)] * tested
-        cells += [_number(row.proved), _number(row.seconds), _number(row.nodes, digits=".0f")]
+        cells += [
+            replace(_number(row.proved), text=_at_least(row.proved)),
+            _number(row.seconds),
+            _number(row.nodes, digits=".0f"),
+        ]
         body.append([*cells, Cell(_status_words(row.status))])
-    proved = f"No policy of any kind has a max regret (train) below {style.number_text(bound)}, the upright mark."
+    proved = f"No policy of any kind has a max regret (train) below {_at_least(bound)}, the upright mark."
     return Sheet(title, columns, body, proved if bound > 0 else "No bound is proved.")
 
 
@@ -612,12 +621,12 @@ def _svg(figure: Figure) -> str:
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     text = stream.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>|<style type.*?</style>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r'(?<= d=")[^"]*', _rounded, text)
+    text = re.sub(r'(?<= d=")[^"]*', _coarse, text)
     text = text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
     return re.sub(r"\n\s*", "\n", text)
 
 
-def _rounded(path: "re.Match[str]") -> str:
+def _coarse(path: "re.Match[str]") -> str:
     return re.sub(r"(\.\d\d)\d+", r"\1", path[0])
 
 
@@ -784,7 +793,7 @@ def _problem_view(case: Case) -> ProblemView:
     if not case.done:
         words = "every method failed"
     if case.bound > 0:
-        words += f", bound {style.number_text(case.bound)}"
+        words += f", bound {_at_least(case.bound)}"
     known = next(iter(case.done.values()), {})
     size = _size_words(known["states"], known["choices"], case.samples, case.tests) + ". " if case.done else ""
     table = _method_sheet("Max regret by method", case.rows, case.bound)

@@ -168,7 +168,7 @@ def _finish(
         for axes in panels:
             (axes.axvline if upright else axes.axhline)(bound, zorder=3, **look)
         handles = [*handles, Line2D([], [], **look)]
-        labels = [*labels, f"every policy's max regret is at least {style.number_text(bound)}"]
+        labels = [*labels, f"every policy's max regret is at least {style.bound_text(bound)}"]
     if labels:
         figure.legend(
             handles, labels, loc="outside upper left", ncols=1 if figure.get_figwidth() < 6 else min(3, len(labels))

@@ -5,7 +5,9 @@ from light to dark, so that they also work in grey. Figures are made without pyp
 figures are equal files.
 """
 
+import math
 from collections.abc import Callable
+from decimal import ROUND_FLOOR, Context
 from functools import lru_cache, wraps
 from io import BytesIO
 from pathlib import Path
@@ -36,6 +38,7 @@ RESOLUTION = 160  # dots per inch of a PNG
 _SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": NORMAL,
+    "text.parse_math": False,  # names may hold a dollar sign
     "axes.titlesize": LARGE,
     "axes.labelsize": NORMAL,
     "axes.edgecolor": INK,
@@ -126,3 +129,15 @@ def halo() -> withStroke:
 def number_text(value: float) -> str:
     """A number for people: three digits, and ∞."""
     return "∞" if value == float("inf") else f"{value:.3g}"
+
+
+def bound_text(value: float) -> str:
+    """Three digits of what is proved to be a lower bound: rounded down, so that what is shown is proved too."""
+    return number_text(rounded(value, 3, ROUND_FLOOR))
+
+
+def rounded(value: float, digits: int, rounding: str) -> float:
+    """A number with so many digits, rounded as `decimal` names it."""
+    if not math.isfinite(value):
+        return value
+    return float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value))))
