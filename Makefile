@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench lint setup
+.PHONY: demo test test-slow bench browser lint setup
 
 setup: .venv/.ready
 
@@ -28,6 +28,10 @@ lint: setup
 
 test: lint
 	$(BIN)/pytest -n 2
+
+# Debian's Chromium, in which the tests open the page; without one they say so and are skipped.
+browser:
+	command -v chromium chromedriver || apt-get install -y -qq chromium chromium-driver
 
 # Other tools that slow tests compare with; where they cannot be installed, those tests say so and are skipped.
 .venv/.ready-oracle: .venv/.ready
