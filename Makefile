@@ -31,7 +31,7 @@ test: lint
 
 # Debian's Chromium, in which the tests open the page; without one they say so and are skipped.
 browser:
-	command -v chromium chromedriver || apt-get install -y -qq chromium chromium-driver
+	command -v chromium && command -v chromedriver || (apt-get update -qq && apt-get install -y -qq chromium chromium-driver)
 
 # Other tools that slow tests compare with; where they cannot be installed, those tests say so and are skipped.
 .venv/.ready-oracle: .venv/.ready
