@@ -351,7 +351,7 @@ def test_memory_for_not_even_one_policy():
         0,
     )
     model = rue.UMDP(graph, np.ones((ahead.size, samples)), draw.integers(1, 9, (ahead.size, samples)) / 4)
-    solution = adaptive(model, memory=0.01, seconds=2)
+    solution = adaptive(model, memory=0.01, seconds=60)
     assert solution.status is rue.Status.MEMORY_LIMIT
     assert math.isfinite(solution.max_regret.upper)
 

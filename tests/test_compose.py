@@ -12,7 +12,9 @@ from numba.types import unliteral
 
 import rue
 from rue._kernels import controller
-from rue.solvers.compose import merged, mix_policies, trimmed
+from rue.evaluate import ends_from, node_values
+from rue.solvers.base import wandering
+from rue.solvers.compose import handed_over, merged, mix_policies, trimmed
 
 FIELDS = [
     "node_state", "entry_ptr", "choice", "weight", "next_ptr", "next_node", "start_node", "start_weight",
@@ -265,3 +267,33 @@ def test_kernels_are_compiled_once():
     for kernel in vars(controller).values():
         if hasattr(kernel, "signatures"):
             assert len({tuple(map(unliteral, signature)) for signature in kernel.signatures}) <= 1, kernel.__name__
+
+
+@settings(max_examples=80, deadline=None)
+@given(models_with_controllers(Shape(states=4, samples=3)))
+def test_a_controller_that_hands_over_ends_wherever_the_other_one_does(pair):
+    model, policy = pair
+    ends = ends_from(model, policy)
+    assert (ends == np.isfinite(node_values(model, policy)[0])).all()
+    lost, other = ~ends.all(axis=1), wandering(model)
+    safer = handed_over(policy, lost, other)
+    if ends_from(model, other).all():
+        assert ends_from(model, safer).all()
+    # Where it comes to no lost node, nothing has changed.
+    before, after = rue.evaluate(model, policy), rue.evaluate(model, safer)
+    met = np.array([any(lost[node] for node in possible_nodes(model, policy, k)) for k in range(model.samples)])
+    np.testing.assert_allclose(after.value[~met], before.value[~met], rtol=1e-9, atol=1e-9)
+
+
+def possible_nodes(model: rue.UMDP, policy: rue.Policy, sample: int) -> set[int]:
+    """The nodes that a policy may come to in a sample."""
+    trans_ptr = model.graph.trans_ptr
+    seen, waiting = set(), [int(n) for n, w in zip(policy.start_node, policy.start_weight, strict=True) if w > 0]
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            for choice, _, nexts in entries_of(policy, node):
+                live = model.prob[trans_ptr[choice] : trans_ptr[choice + 1], sample] > 0
+                waiting += [after for after, can in zip(nexts, live, strict=True) if can]
+    return seen

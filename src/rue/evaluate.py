@@ -123,17 +123,23 @@ def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]
     return np.concatenate([part.proper for part in parts])
 
 
+def ends_from(model: UMDP, policy: Policy) -> Array:  # [N, K]
+    """From which nodes of a controller a goal is reached with probability one, in each sample, exactly."""
+    rows, entering = _all_nodes(model, policy)
+    ends = np.ones((policy.nodes, model.samples), bool)
+    for first in range(0, model.samples, BLOCK):
+        block = ends[:, first : first + BLOCK]
+        block[rows.order] = _ends(rows, entering, first, block.shape[1])
+    return ends
+
+
 def node_values(model: UMDP, policy: Policy) -> tuple[Array, Array]:  # [N, K], [N, K]
     """The expected cost from every node of a controller in each sample, and a bound on the error of each.
 
     Infinite, with no error, where the policy may miss the goal from that node in that sample. Where it takes so long
     that no bound can be had with these numbers, the cost is given as infinite, and so is the error.
     """
-    check_same_graph(model, check_policy(policy).graph)
-    every = np.arange(policy.nodes, dtype=np.int32)
-    every.flags.writeable = False
-    rows = _Chain.build(model, policy, every)
-    entering = chain.entering(rows.row_ptr, rows.target)
+    rows, entering = _all_nodes(model, policy)
     value, error = np.zeros((policy.nodes, model.samples)), np.zeros((policy.nodes, model.samples))
 
     def work(first: int) -> None:
@@ -339,12 +345,28 @@ class _Guess:
             self.value[begin:end, k], self.weight[begin:end, k] = solved.T
 
 
+def _all_nodes(model: UMDP, policy: Policy) -> tuple[_Chain, Entering]:
+    """The chain of a policy that may start at any of its nodes."""
+    check_same_graph(model, check_policy(policy).graph)
+    every = np.arange(policy.nodes, dtype=np.int32)
+    every.flags.writeable = False
+    rows = _Chain.build(model, policy, every)
+    return rows, chain.entering(rows.row_ptr, rows.target)
+
+
+def _ends(rows: _Chain, entering: Entering, first: int, samples: int) -> Array:
+    """From which nodes, in the order of the chain, a goal is reached with probability one in a block of samples."""
+    ends = np.ones((rows.order.size, samples), bool)
+    if not rows.surely:
+        chain.surely_ends(*entering, rows.transition, rows.model.prob, first, ends)
+    return ends
+
+
 def _load_nodes(rows: _Chain, entering: Entering, first: int) -> tuple[_Numbers, Array]:
     """The numbers of a block of samples, zero where a node is improper, and which nodes are proper."""
     prob, cost, leave = rows.read(first)
-    ends = np.ones(cost.shape, bool)
+    ends = _ends(rows, entering, first, cost.shape[1])
     if not rows.surely:
-        chain.surely_ends(*entering, rows.transition, rows.model.prob, first, ends)
         chain.silence(rows.row_ptr, ends, np.ones(cost.shape[1], bool), prob, cost)
     _doubt_rare_exits(cost, leave, ends)
     return _Numbers(rows, prob, cost, np.asarray(ends.all(axis=0))), ends

@@ -43,6 +43,8 @@ ACROSS = 3  # panels
 PANEL = (4.8, 3.7)  # inches
 LEGEND_ROW = 0.24
 MOST_TICKS = 8
+BESIDE_TITLE = 1.0  # inches of a panel that its title does not have
+LONGEST_SIZE = 1.2  # inches of a size's name
 BAND, SIGN = 3.0, 5.0  # points
 THIN = {"*": 1.7, "P": 1.35, "X": 1.35}  # look smaller than they are
 
@@ -273,7 +275,7 @@ def _panels(
     for axes, group in zip(panels, groups, strict=False):
         style.plain_axes(axes)
         draw(axes, group, looks)
-        axes.set_title(group.name, loc="left")
+        axes.set_title(_shortened(group.name, width / across - BESIDE_TITLE, style.LARGE), loc="left")
     for axes in panels[len(groups) :]:
         axes.set_visible(False)
     if legend:
@@ -356,11 +358,21 @@ def _size_ticks(axes: Axes, group: Group, place: Array) -> None:
     else:
         axes.set_xlabel("size")
     stride = -(-len(place) // MOST_TICKS)
+    names = [_shortened(size, LONGEST_SIZE, style.SMALL) for size in group.sizes[::stride]]
     long = max(len(size) for size in group.sizes) > 6
     turn: dict[str, Any] = {"rotation": 35, "ha": "right"} if long else {}
-    axes.set_xticks(place[::stride], group.sizes[::stride], **turn)
+    axes.set_xticks(place[::stride], names, **turn)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _shortened(name: str, inches: float, size: float) -> str:
+    """A name that is no wider than that in letters of this size: what is too much is left out of its middle."""
+    short, kept = name, len(name)
+    while kept > 1 and (width := style.text_width(short, size)) > inches:
+        kept = min(kept - 1, int(kept * inches / width))
+        short = f"{name[: (kept + 1) // 2]}…{name[len(name) - kept // 2 :]}"
+    return short
 
 
 def _top(axes: Axes) -> float:

@@ -37,14 +37,15 @@ from rue._check import one_of, real_number
 from rue._flat import Array
 from rue.certificate import Certificate, verify
 from rue.errors import NotProved
-from rue.evaluate import Evaluation, evaluate
+from rue.evaluate import Evaluation, ends_from, evaluate
 from rue.model import UMDP
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
 from rue.solution import Interval, Limits, Outcome, Run, Solver, Status
 from rue.solvers.adversary import policy_at_hand, typical_cost
-from rue.solvers.base import Inner, infeasible
+from rue.solvers.base import Inner, infeasible, wandering
 from rue.solvers.belief_graph import BeliefGraph, OutOfMemory
+from rue.solvers.compose import handed_over
 from rue.solvers.free_moves import Merged, merge_free
 from rue.solvers.matrix_game import Game, solve_game
 from rue.solvers.portfolio import start_policies
@@ -74,6 +75,8 @@ GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
 REPORT_BELIEFS, REPORT_POLICIES, REPORT_GAP, REPORT_SIZE = 2000, 32, 0.01, 2_000_000
 # And it takes no more seconds, which matters only with very many samples.
 REPORT_SECONDS = 5.0
+# What a policy may lose, as a part of its regret, by being safe in worlds that are none of the samples: nothing.
+SPARE = 1e-9
 # Vectors in a game.
 COLUMNS = 300
 # Regrets beyond this are infinite.
@@ -393,6 +396,19 @@ class _Search:
         assert verdict is not None
         return policy, verdict
 
+    def _safer(self, policy: Policy) -> Policy:
+        """The policy that gives up being clever where it would miss the goal in some sample.
+
+        Such a sample was ruled out on the way there, and the judge does not mind. But a world that is none of the
+        samples may come there, and be like it. One of the given policies goes on then, which ends in all samples.
+        """
+        lost = np.logical_not(ends_from(self.model, policy).all(axis=1))
+        if not lost.any():
+            return policy
+        whole = (given for given in self.graph.policies if given.nodes == self.model.graph.states)  # and no memory
+        safe = next((given for given in whole if ends_from(self.model, given).all()), None)
+        return handed_over(policy, lost, wandering(self.model) if safe is None else safe)
+
     def outcome(self, status: Status, gap: float) -> Outcome:
         """The policy, by the judge, and the certificate. It is solved if what is proved says so."""
         certificate = self.certificate()
@@ -401,12 +417,17 @@ class _Search:
             return infeasible(self.model)
         policy, verdict = self._judged_policy()
         upper = _judged(self.model, policy, self.objective)
+        # The judge and the check may each be off by the last digits from what the search went by.
+        allowed = max(gap, 2 * CLOSED)
+        closed = self._are_closed(lower, upper - 2 * verdict.error, allowed)
+        safer = self._safer(policy)
+        with_it = _judged(self.model, safer, self.objective)
+        if with_it <= (1 + SPARE) * upper and (not closed or self._are_closed(lower, with_it, allowed)):
+            policy, upper = safer, with_it
         self.run.count("beliefs", self.graph.nodes)
         self.run.count("nodes", policy.nodes)
         objective = Interval(min(lower, upper), upper)
-        # The judge and the check may each be off by the last digits from what the search went by.
-        allowed = max(gap, 2 * CLOSED)
-        if status is Status.SOLVED and not self._are_closed(lower, upper - 2 * verdict.error, allowed):
+        if status is Status.SOLVED and not closed:
             status = Status.UNPROVED
         self.run.report("adaptive: proved", objective)
         return Outcome(policy, objective, status, certificate)

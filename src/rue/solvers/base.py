@@ -39,12 +39,15 @@ def complete_choices(graph: Graph, choice: Array) -> Array:  # [S]
 
 def infeasible(model: UMDP) -> Outcome:
     """No policy has a finite objective. The fallback reaches a goal in each sample, if such a policy is known."""
+    return Outcome(wandering(model), Interval(np.inf, np.inf), Status.INFEASIBLE)
+
+
+def wandering(model: UMDP) -> Policy:
+    """Takes any choice that does not stand in the way of a goal in any sample, with equal chances."""
     graph = model.graph
     alive, allowed = jointly_proper(model)
     weight = np.where(allowed & alive[graph.choice_state], 1.0, 0.0)
     total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
     weight[complete_choices(graph, np.full(graph.states, -1))[(total == 0) & ~graph.goal]] = 1.0
     total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
-    return Outcome(
-        Policy.from_weights(graph, weight / total[graph.choice_state]), Interval(np.inf, np.inf), Status.INFEASIBLE
-    )
+    return Policy.from_weights(graph, weight / total[graph.choice_state])

@@ -57,6 +57,18 @@ def mix_policies(policies: list[Policy], weight: Array) -> Policy:
     return merged(put_together(used[0][0].graph, parts, start_node, start_weight / start_weight.sum()))
 
 
+def handed_over(policy: Policy, lost: Array, other: Policy) -> Policy:
+    """The policy that goes over to another one, to its first node of the state, instead of entering a lost node."""
+    node = np.full(policy.graph.states, -1)
+    node[other.node_state[::-1]] = np.arange(other.nodes)[::-1]
+    number = np.where(lost, policy.nodes + node[policy.node_state], np.arange(policy.nodes))
+    parts = [
+        (*part_of(policy)[:4], number[policy.next_node]),
+        (*part_of(other)[:4], other.next_node + policy.nodes),
+    ]  # fmt: skip
+    return merged(put_together(policy.graph, parts, number[policy.start_node], policy.start_weight))
+
+
 def trimmed(policy: Policy) -> Policy:
     """The policy without the nodes that it cannot come to."""
     seen = controller.reached(policy.next_ptr[policy.entry_ptr], policy.next_node, policy.start_node)

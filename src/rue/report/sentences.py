@@ -1,0 +1,203 @@
+"""What the page says in sentences: what was run, who has the least regret, and what is proved.
+
+Each sentence is made of records, results and statistics alone; what is proved is rounded to the side where it is still
+proved.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from decimal import ROUND_HALF_EVEN
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from rue._flat import Array
+from rue.experiments.results import Group, Results, Samples
+from rue.experiments.statistics import compare_methods, describe
+from rue.experiments.tables import SIGNIFICANT
+from rue.report.cases import FAILED, SAME, SOLVED, Case, Record, Row, runs_of
+from rue.report.style import number_text
+from rue.report.words import at_least, count, listed, percent, status_text, time_text
+
+NORMALISED = (
+    "The regret of a policy in a sample is its cost above the least that is possible there, and its max regret the "
+    "largest of these. On each problem it is divided by that of the worst reference method: 1 is as bad as the worst, "
+    "0 is no regret at all. “Train” is on the samples that were planned with, “test” on others."
+)
+TESTED = (
+    "Regrets are max regrets, divided on each problem by that of the worst reference method. Significant means "
+    f"p < {SIGNIFICANT:g} in Wilcoxon’s one-sided signed-rank test, after Holm’s correction for all pairs of methods."
+)
+MOST_NAMED = 4  # methods that are not significantly worse
+
+
+def byline(cases: Sequence[Case], results: Results) -> str:
+    """How much was run, and when."""
+    runs = runs_of(cases)
+    days = sorted(record["finished"][:10] for _, _, record in runs if "finished" in record)
+    parts = [
+        count(len(results.groups), "domain"),
+        count(len(cases), "problem"),
+        count(_methods(results), "method"),
+        count(len(runs), "run"),
+    ]
+    if days:
+        parts.append(" to ".join(dict.fromkeys([days[0], days[-1]])))
+    return " · ".join(parts)
+
+
+def what_ran(cases: Sequence[Case], results: Results) -> list[str]:
+    """What was run and how it ended."""
+    records = [record for _, _, record in runs_of(cases)]
+    solver = math.fsum(float(record.get("seconds", 0.0)) for record in records)
+    wall = math.fsum(float(record.get("wall_seconds", 0.0)) for record in records)
+    return [
+        f"{count(_methods(results), 'method')} met {count(len(cases), 'problem')}: "
+        f"{listed([_problems(group) for group in results.groups])}. The solvers took {time_text(solver)} in all, and "
+        f"{time_text(wall)} with compilation, sampling and judging.",
+        _how_it_ended(records, results),
+    ]
+
+
+def _methods(results: Results) -> int:
+    return len({name for group in results.groups for name in group.methods})
+
+
+def _problems(group: Group) -> str:
+    """`5 of disaster in 2 sizes, 4×4 to 6×6`."""
+    sizes = [size for size in group.sizes if size]
+    kinds = f" in {count(len(sizes), 'size')}, {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else ""
+    return f"{len(group.problems)} of {group.name}{kinds or ''.join(f' ({size})' for size in sizes)}"
+
+
+def _how_it_ended(records: Sequence[Record], results: Results) -> Markup:
+    """Runs by status, what is missing, and what must not be."""
+    status = Counter(str(record["status"]) for record in records)
+    missing = sum(int((group.status == "").sum()) for group in results.groups)
+    solved, failed = status.pop(SOLVED, 0), status.pop(FAILED, 0)
+    stopped = [f"{number} ended with “{status_text(name)}”" for name, number in sorted(status.items())]
+    failed_words = [f"{failed} failed"] if failed else []
+    text = f"Of {count(len(records), 'run')}, {listed([f'{solved} ended as planned', *stopped, *failed_words])}."
+    text += " None failed." if not failed else ""
+    if missing:
+        text += f" {count(missing, 'run')} of the full table {'is' if missing == 1 else 'are'} missing."
+    endless = sum(sum(group.endless("train").values()) for group in results.groups)
+    if endless:
+        text += f" {count(endless, 'policy', 'policies')} may miss the goal in some sample: the regret there is ∞."
+    wrong = sum(group.contradictions for group in results.groups)
+    if wrong:
+        text += f" Beware: {count(wrong, 'run')} had less regret than was proved to be possible; something is wrong."
+    link = Markup(' <a href="#stopped">See which.</a>') if solved < len(records) else Markup()
+    return escape(text) + link
+
+
+def findings(results: Results) -> list[Markup]:
+    """For each group: who has the least regret, whether that is more than chance, and how near to the best possible."""
+    items = []
+    for group in results.groups:
+        sentences = [f"On train samples {_least(group, 'train')}", _distance(group)]
+        if group.has_test:
+            sentences.append(f"On test samples {_least(group, 'test')}")
+        start = Markup("<strong>{}</strong> ({}). ").format(group.name, count(len(group.problems), "problem"))
+        items.append(start + " ".join(f"{sentence}." for sentence in sentences if sentence))
+    return items
+
+
+def _means(group: Group, samples: Samples) -> Array:  # [method]
+    return np.array([describe(column).mean for column in group.normalised(samples).T])
+
+
+def _least(group: Group, samples: Samples) -> str:
+    """The method with the least mean, and from which others it can be told at the level of five in a hundred."""
+    mean = _means(group, samples)
+    order = [int(i) for i in np.argsort(mean, kind="stable") if not math.isnan(mean[i])]
+    if not order:
+        return "no method has a figure"
+    shown = [_mean_text(mean[i]) for i in order]
+    ties = shown.count(shown[0])
+    names, others = listed([group.methods[i] for i in order[:ties]]), order[ties:]
+    if not others:
+        return f"the mean regret of {names} is {shown[0]}"
+    below = compare_methods(group.normalised(samples)).wilcoxon_holm[order[0]]
+    unsure = [group.methods[i] for i in others if not below[i] < SIGNIFICANT]
+    return (
+        f"the least mean regret is that of {names}, {shown[0]}, before {group.methods[others[0]]} with {shown[ties]}; "
+        f"it is significantly below {_all_but(unsure, len(others))}"
+    )
+
+
+def _all_but(unsure: Sequence[str], others: int) -> str:
+    """Of so many others, all but those that are unsure."""
+    if not unsure:
+        return "every other"
+    if len(unsure) == others:
+        return "none of the others"
+    more = [f"{len(unsure) - MOST_NAMED} more"] if len(unsure) > MOST_NAMED else []
+    return f"all but {listed([*unsure[:MOST_NAMED], *more])}"
+
+
+def _mean_text(mean: float) -> str:
+    return "∞" if math.isinf(mean) else f"{mean:.3f}"
+
+
+def _distance(group: Group) -> str:
+    """How far the best method is above what is proved to be possible."""
+    mean = _means(group, "train")
+    if np.isnan(mean).all():
+        return ""
+    gap = group.gap[:, int(np.nanargmin(mean))]
+    gap = gap[~np.isnan(gap)]
+    known = gap[np.isfinite(gap)]
+    if not known.size:
+        return "How far that is from the best possible is not known, as no bound is proved"
+    most, middle = percent(float(known.max())), percent(float(np.median(known)), ROUND_HALF_EVEN)
+    text = f"That is at most {most} above what is proved to be the best possible (median {middle})"
+    unknown = gap.size - known.size
+    return text + (f", except on {count(unknown, 'problem')} without a bound" if unknown else "")
+
+
+def comparison(rows: Sequence[Row], bound: float) -> list[str]:
+    """What several methods reached on one model, the best of them first."""
+    best = rows[0]
+    text = (
+        f"Of {count(len(rows), 'method')}, {best.method} found the policy with the least max regret, "
+        f"{number_text(best.train)}."
+    )
+    if bound > 0:
+        above = f"at most {percent(best.train / bound - 1)} above that" if best.train > bound else "the best possible"
+        text += f" No policy of any kind has less than {at_least(bound)}: this one is {above}."
+    elif best.train > 0:
+        text += " No bound is proved, so better policies may exist."
+    words = [text]
+    tests = [row for row in rows if not math.isnan(row.test)]
+    if tests:
+        least = min(tests, key=lambda row: row.test)
+        words.append(f"On the test samples {least.method} has the least max regret, {number_text(least.test)}.")
+    stopped = [f"{row.method} ({status_text(row.status)})" for row in rows if row.status != SOLVED]
+    if stopped:
+        words.append(f"Not all ended as planned: {listed(stopped)}.")
+    return words
+
+
+def problem_summary(case: Case) -> str:
+    """Who has the least max regret on a problem, and what is proved about it."""
+    if not case.done:
+        return "every method failed"
+    best = case.rows[0]
+    equal = sum(row.train <= best.train + SAME * abs(best.train) for row in case.rows) - 1
+    others = f" and {count(equal, 'other')}" if equal > 0 else ""
+    bound = f", bound {at_least(case.bound)}" if case.bound > 0 else ""
+    return f"least max regret {number_text(best.train)} by {best.method}{others}{bound}"
+
+
+def what_is_shown(shown: int, problems: int, *, all_kept: bool) -> str:
+    """What there is to open, when so many problems also have policies."""
+    text = (
+        f"Each problem can be opened: what every method reached there, how it ended and what it took. "
+        f"{count(shown, 'problem')} of {problems} also {'has' if shown == 1 else 'have'} the regret in each sample "
+        f"and policies, of those that were kept."
+    )
+    if all_kept:
+        return text
+    return f"{text} More were kept than are shown here, so that the page does not grow too large."
