@@ -1,6 +1,7 @@
 """Pictures of experiments: what is drawn is what the results hold."""
 
 import math
+import warnings
 
 import matplotlib as mpl
 import numpy as np
@@ -145,6 +146,32 @@ def test_infinite_regret_is_written():
     results = Results.of(runs, ["best"])
     assert "∞" in words(draw_regret(results)) and "3 × ∞" in words(draw_distance(results))
     assert "no finite mean: mixture" in words(draw_tradeoff(results))
+
+
+def test_long_names_lose_their_middle():
+    long = "very long " * 30
+    runs = [
+        record(method, f"{side},seed=1", 1.0, 1.0, group=group, size=f"a{side}-{long}-z{side}", proved=0.5, states=side)
+        for method in ("best", "adaptive")
+        for side in (4, 5)
+        for group in ("medical", f"begin-{long}-end")
+    ]
+    pictures = draw_experiment(Results.of(runs))
+    for one in pictures:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # that panels have no room left
+            one.figure.draw_without_rendering()
+        whole, titles = one.figure.bbox, sorted(axes.get_title("left") for axes in one.figure.axes)
+        assert titles[0].startswith("begin-very") and titles[0].endswith("long -end") and titles[1] == "medical"
+        for axes in one.figure.axes:
+            panel = axes.get_window_extent()
+            assert panel.width > 0.3 * whole.width and panel.height > 0.4 * whole.height
+        for text in one.figure.findobj(lambda part: isinstance(part, mpl.text.Text) and "…" in part.get_text()):
+            box = text.get_window_extent()
+            assert box.x0 >= 0 and box.x1 <= whole.width
+    for axes in pictures[0].figure.axes:
+        sizes = [label.get_text() for label in axes.get_xticklabels()]
+        assert [(size[:2], size[-2:]) for size in sizes] == [("a4", "z4"), ("a5", "z5")]
 
 
 def test_looks_are_all_different():

@@ -314,6 +314,19 @@ def test_dates_that_all_samples_share_are_said_once(voyage):
     assert axes.get_xticklabels()[0].get_text() == "06:00 UTC"
 
 
+@pytest.mark.parametrize("methods", [1, 7])
+def test_names_are_no_formulas(rescue, methods, tmp_path):
+    model, solution = rescue
+    odd = [r"$\frac{$", "$x$", "$^$", r"\$", "100 %", "_{"]
+    model = replace(model, sample_label=tuple(odd))
+    figure = draw_regrets(model, {f"$\\{n}$": solution.regret for n in range(methods)})
+    save_figure(figure, tmp_path / "x.png")
+    assert all(name in words(figure) for name in (odd[0], r"$\0$"))
+    figure = draw_map(model, solution.policy, samples=[0, 3])
+    save_figure(figure, tmp_path / "x.png")
+    assert [axes.get_title("left").partition("\n")[0] for axes in panels(figure)] == [odd[0], odd[3]]
+
+
 def test_regrets_that_do_not_fit_are_one_line(rescue):
     model, solution = rescue
     for regrets, message in (
@@ -344,6 +357,26 @@ def test_bounds_are_the_trace(rescue):
         draw_bounds({})
     with pytest.raises(rue.BadInput, match=r"ours is a Policy; expected a rue\.Solution"):
         draw_bounds({"ours": solution.policy})
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "shown"),
+    [
+        (0.3, 0.9, ["0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9"]),
+        (0.06, 0.7, ["0.05", "0.1", "0.2", "0.5"]),
+        (0.002, 4.0, ["0.01", "0.1", "1"]),
+    ],
+)
+def test_seconds_are_plain_numbers_whatever_their_range(rescue, first, last, shown):
+    solution = rue.solve(rescue[0], rue.Average())
+    trace = tuple(point._replace(seconds=first) for point in solution.trace[:1])
+    (axes,) = draw_bounds({"average": replace(solution, seconds=last, trace=trace)}).axes
+    left, right = axes.get_xlim()
+    ticks = []
+    for minor in (False, True):
+        names = [text.get_text() for text in axes.get_xticklabels(minor=minor)]
+        ticks += zip(axes.get_xticks(minor=minor), names, strict=True)
+    assert [name for at, name in sorted(ticks) if name and left <= at <= right * (1 + 1e-9)] == shown
 
 
 def test_equal_figures_are_equal_files(rescue, tmp_path):

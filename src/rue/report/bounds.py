@@ -6,7 +6,6 @@ from math import ceil
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from rue._flat import Array
 from rue.errors import BadInput
@@ -86,7 +85,7 @@ def _draw(axes: Axes, trace: Array, top: float) -> None:
         axes.step(seconds, values, where="post", color=colour, linewidth=1.7, label=name)
         axes.plot(seconds[-1], values[-1], "o", color=colour, markersize=4, clip_on=False, zorder=4)
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    style.plain_numbers(axes.xaxis)
     axes.set_ylim(0, top if top > 0 else 1.0)
     style.plain_axes(axes)
     _write_last(axes, float(seconds[-1]), float(lower[-1]), float(upper[-1]), top)

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import NullFormatter, NullLocator
 
 from rue._flat import Array
 from rue.errors import BadInput
@@ -143,7 +142,7 @@ def draw_seconds(results: Results) -> Figure:
         _draw_over_size(axes, group, looks, group.seconds, bootstrap_band)
         if (group.seconds > 0).any():
             axes.set_yscale("log")
-            _plain_numbers(axes.yaxis)
+            style.plain_numbers(axes.yaxis)
         axes.set_ylabel("seconds (mean)")
 
     return _panels(results.groups, draw, line=True)
@@ -161,7 +160,7 @@ def draw_tradeoff(results: Results) -> Figure:
         front = [number for number in pareto_front(seconds, regret) if known[number]]
         if known.any():
             axes.set_xscale("log")
-            _plain_numbers(axes.xaxis)
+            style.plain_numbers(axes.xaxis)
         x, y = _stairs(seconds[front], regret[front])
         axes.plot(x, y, color=style.FAINT, linewidth=1.2, zorder=1, label="front")
         for number, method in enumerate(group.methods):
@@ -378,12 +377,6 @@ def _shortened(name: str, inches: float, size: float) -> str:
 def _top(axes: Axes) -> float:
     """The end of the regret axis: 1 if all is below."""
     return max(1.0, float(axes.dataLim.y1)) * 1.04
-
-
-def _plain_numbers(axis: Axis) -> None:
-    """Powers of ten as plain numbers."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _widen(axes: Axes, seconds: Array) -> None:

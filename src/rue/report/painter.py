@@ -28,6 +28,7 @@ LEAST_VISITS = 1e-3
 LEAST_CHANCE = 0.05
 MOST_CURRENTS = 25  # arrows on a side
 ARROW = 0.8  # the length of a certain arrow, in cells
+ABOVE_PANEL, DEGREE_LINE = 8.0, 14.0  # points to the title, and more with a line of degrees between
 WRITTEN = 0.34  # cells of this many inches have room for text
 MOST_FULL = 2.0  # visits of a full square: where a policy waits for long, others should still be seen
 # The mark of each end: its form, colour, size, and how far to the front it is.
@@ -157,7 +158,8 @@ class Map:
         grid = self.grid
         across, up = grid.limits
         axes.set(xlim=across, ylim=up, xlabel=grid.axis[0])
-        axes.set_title(title, loc="left", pad=8, linespacing=1.3)
+        pad = ABOVE_PANEL + (DEGREE_LINE if self._has_degrees else 0.0)
+        axes.set_title(title, loc="left", pad=pad, linespacing=1.3)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(
                 MaxNLocator(
