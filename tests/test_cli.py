@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import Any
 
@@ -383,19 +384,41 @@ def test_evaluate_on_fresh_draws_says_how_likely_worse_is(run):
 
 def test_nothing_is_said_of_fresh_samples_where_that_is_not_valid(run):
     run("solve", GRID, "-o", "s.rue")
-    # The same draws again: the policy was made with them.
-    seen = run("evaluate", GRID, "s.rue", "--test", "10", "--seed", "2", "--json").json["test"]
+    domain = rue.domains.Disaster(width=5, height=4, seed=2)
+    # The same draws again, by another seed than the domain's own: the policy was made with them.
+    rue.save("m.rue", domain.sample(4, seed=9))
+    seen = run("evaluate", "m.rue", "s.rue", "--test", "10", "--seed", "9", "--json").json["test"]
     assert seen["seen_before"] == 4 and seen["scenario"] is None
-    words = run("evaluate", GRID, "s.rue", "--test", "10", "--seed", "2").words
+    words = run("evaluate", "m.rue", "s.rue", "--test", "10", "--seed", "9").words
     assert "Nothing is said about fresh samples: 4 of the 10 test samples are the model's own" in words
+    # A solution knows what it was planned with, whatever model it is held against.
+    words = run("evaluate", "m.rue", "s.rue", "--test", GRID, "--independent").words
+    assert "Nothing is said about fresh samples: the policy was planned with these samples" in words
     # Samples that were chosen, or are the hours of a day, are no independent draws; only the user can know of a file.
-    rue.save("t.rue", rue.select(rue.domains.Disaster(width=5, height=4, seed=2).sample(30, seed=6), 12))
+    rue.save("t.rue", rue.select(domain.sample(30, seed=6), 12))
     test = run("evaluate", GRID, "s.rue", "--test", "t.rue", "--json").json["test"]
     assert test["scenario"] is None
-    model = rue.domains.Disaster(width=5, height=4, seed=2).sample(12, seed=7)
-    rue.save("t.rue", model)
+    rue.save("t.rue", domain.sample(12, seed=7))
     test = run("evaluate", GRID, "s.rue", "--test", "t.rue", "--independent", "--json").json["test"]
     assert test["scenario"]["samples"] == 12
+
+
+def test_draws_that_are_alike_by_chance_are_fresh_all_the_same(run):
+    few = "disaster:width=4,height=4,samples=5,seed=4"  # without swamps: obstacles alone, so few samples are possible
+    run("solve", few, "-o", "s.rue")
+    test = run("evaluate", few, "s.rue", "--test", "40", "--json").json["test"]
+    assert test["seen_before"] > 0 and test["scenario"] is not None
+
+
+def test_a_policy_that_misses_the_goal_promises_nothing(run):
+    builder = rue.Builder(samples=2)
+    builder.add("a", "try", {"a": [0.5, 1.0], "b": [0.5, 0.0]}, cost=1.0).add("a", "go", {"b": 1.0}, cost=4.0).goal("b")
+    model = builder.build()
+    rue.save("m.rue", model.subset([0]))
+    rue.save("t.rue", model)
+    rue.save("p.rue", rue.Policy.stationary(model, [0, 0]))
+    words = run("evaluate", "m.rue", "p.rue", "--test", "t.rue", "--independent").words
+    assert "∞" in words and "confidence" not in words
 
 
 def test_bad_test_sets_are_told_in_one_line(run):
@@ -409,6 +432,8 @@ def test_bad_test_sets_are_told_in_one_line(run):
         (GRID, "s.rue", "--test", "0"): "the number of samples is 0; expected a whole number, 1 or more",
         (GRID, "s.rue", "--test", "mine.rue", "--seed", "3"): "a seed is given for mine.rue; expected it only with",
         (GRID, "s.rue", "--test", "5", "--confidence", "1"): "confidence is 1.0; expected above 0 and below 1",
+        (GRID, "s.rue", "--test", "5", "--seed", "2"): "with which the model was drawn; expected another",
+        (GRID, "s.rue", "--independent"): "expected them with --test only",
     }.items():
         done = run("evaluate", *words, status=2)
         assert line in done.err and done.err.count("\n") == 1

@@ -12,7 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, cast
@@ -32,7 +34,7 @@ from rue.certificate import model_fingerprint
 from rue.domains import DOMAINS
 from rue.errors import BadInput, RueError
 from rue.evaluate import Evaluation
-from rue.info import common_samples, describe
+from rue.info import common_samples, describe, has_duplicates
 from rue.io.files import write_text
 from rue.io.logs import NEXT_STATE, Row, read_log
 from rue.model import UMDP
@@ -248,19 +250,24 @@ def evaluate(
     independent: Annotated[
         bool, typer.Option("--independent", help="The samples of the model in --test are independent draws.")
     ] = False,
-    confidence: Annotated[float, typer.Option(help="Of what is said about fresh samples.")] = 0.95,
+    confidence: Annotated[
+        float | None, typer.Option(help="Of what is said about fresh samples; 0.95 unless given.", show_default=False)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """The exact cost and regret of a policy in each sample of a model, or in samples that it has not seen.
 
     With --test, what was seen says how likely a fresh sample is to be worse: if the unseen ones are independent draws.
     """
-    umdp, controller = specs.read_model(model), specs.read_policy(policy)
+    if test is None and (independent or seed is not None or confidence is not None):
+        raise BadInput("a seed, a confidence or --independent is given; expected them with --test only")
+    umdp, given = specs.read_model(model), specs.read_policy_or_solution(policy)
+    controller = given.policy if isinstance(given, Solution) else given
     facts = {"model": model, "policy": policy, **_verdict_facts(umdp, rue.evaluate(umdp, controller))}
-    unseen = None if test is None else _Unseen.read(umdp, test, seed, independent)
+    unseen = None if test is None else _Unseen.read(umdp, test, seed, independent, given)
     if unseen is not None:
         verdict = rue.evaluate(unseen.model, controller)
-        scenario = unseen.scenario(verdict, confidence)
+        scenario = unseen.scenario(verdict, 0.95 if confidence is None else confidence)
         facts["test"] = {**unseen.facts, **_verdict_facts(unseen.model, verdict), "scenario": scenario}
     if as_json:
         _print_json(facts)
@@ -342,7 +349,7 @@ def verify(
         return
     what = "max regret" if certificate.objective == "regret" else "worst-case cost"
     _console().print(
-        f"proved: no policy has a {what} below {_number(proved)} ({certificate.points} points, worked out again)",
+        f"proved: no policy has a {what} below {_at_least(proved)} ({certificate.points} points, worked out again)",
         soft_wrap=True,
     )
 
@@ -489,10 +496,10 @@ def run_all(
     if jobs is not None and scheduler is not None:
         raise BadInput(f"jobs is {jobs} and the scheduler {scheduler}; expected one of the two")
     wanted = experiments.read_spec(spec)
-    executor = None if scheduler is None else experiments.dask_executor(scheduler)
-    with _RunsBar(as_json, len(wanted.tasks())) as progress:
+    cluster = nullcontext() if scheduler is None else experiments.dask_executor(scheduler)
+    with cluster as executor, _RunsBar(as_json, len(wanted.tasks())) as progress:
         summary = experiments.run_experiment(
-            wanted, store, jobs=jobs or 1, executor=executor, retry=retry, progress=progress
+            wanted, store, jobs=1 if jobs is None else jobs, executor=executor, retry=retry, progress=progress
         )
     if as_json:
         _print_json({"spec": spec, "store": store, **asdict(summary)})
@@ -547,6 +554,8 @@ def report(
 def _check_page_name(name: str) -> None:
     if Path(name).suffix.lower() not in (".html", ".htm"):
         raise BadInput(f"{name}: the page ends in {Path(name).suffix or 'nothing'!r}; expected .html")
+    if not Path(name).parent.is_dir():
+        raise BadInput(f"{name}: there is no such folder; expected one to write to")
 
 
 def _records(store: str) -> tuple[list[dict[str, Any]], int]:
@@ -560,7 +569,7 @@ def _records(store: str) -> tuple[list[dict[str, Any]], int]:
 def _names(paths: Sequence[str]) -> dict[str, str]:
     """A short name for each file: without its folder, where that tells them apart."""
     stems = [Path(path).stem for path in paths]
-    return dict(zip(stems if len(set(stems)) == len(stems) else paths, paths, strict=True))
+    return dict(zip(stems if len(set(stems)) == len(stems) else _distinct(paths), paths, strict=True))
 
 
 def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[float]], float | None]:
@@ -710,7 +719,7 @@ class _RunsBar:
         self._bar.start()
         return self
 
-    def __call__(self, progress: experiments.Progress) -> None:
+    def __call__(self, progress: experiments.Advance) -> None:
         record = progress.record
         words = f"{record['group']} {record['size']} {record['method']}"
         failed = f", {progress.failed} failed" if progress.failed else ""
@@ -786,21 +795,16 @@ class _Unseen:
     doubt: str | None  # why nothing can be said of fresh samples
 
     @classmethod
-    def read(cls, planned: UMDP, text: str, seed: int | None, independent: bool = False) -> "_Unseen":
+    def read(
+        cls, planned: UMDP, text: str, seed: int | None, independent: bool = False, policy: object = None
+    ) -> "_Unseen":
         """So many fresh draws of the model's own domain, or another model on the same graph."""
         drawn = text.strip().isdecimal()
         if not drawn and seed is not None:
             raise BadInput(f"a seed is given for {text}; expected it only with a number of fresh draws, such as 100")
         model = specs.draw_unseen(planned, int(text), seed) if drawn else specs.read_model(text)
         seen = common_samples(planned, model)
-        doubt = None
-        if seen:
-            doubt = f"{seen} of the {model.samples} test samples are the model's own" + (
-                ": another --seed is needed" if drawn else ""
-            )
-        elif not (drawn or independent):
-            doubt = f"{text} may hold other than independent draws (--independent says that it does not)"
-        return cls(model, {"test": text, "seen_before": seen}, doubt)
+        return cls(model, {"test": text, "seen_before": seen}, _doubt(model, text, seen, drawn or independent, policy))
 
     def __str__(self) -> str:
         seen = self.facts["seen_before"]
@@ -809,7 +813,7 @@ class _Unseen:
     def scenario(self, verdict: Evaluation, confidence: float) -> dict[str, Any] | None:
         """How likely a fresh sample is to be worse than all of these, where that can be said."""
         exceedance = verdict.exceedance(confidence)
-        if self.doubt:
+        if self.doubt or not math.isfinite(verdict.max_regret):
             return None
         return {"confidence": confidence, "exceeds_max_regret_at_most": exceedance, "samples": self.model.samples}
 
@@ -820,12 +824,26 @@ class _Unseen:
             f"In the {len(facts['samples'])} samples of the model the max regret is {_number(facts['max_regret'])}."
         )
         if scenario is None:
-            return f"{planned} Nothing is said about fresh samples: {self.doubt}."
+            reason = self.doubt or "the policy may miss the goal in some of these"
+            return f"{planned} Nothing is said about fresh samples: {reason}."
         return (
             f"{planned} With {100 * scenario['confidence']:g} % confidence, a fresh sample has more regret than "
             f"{_number(facts['test']['max_regret'])} with a probability of at most "
-            f"{100 * scenario['exceeds_max_regret_at_most']:.2g} %."
+            f"{_safely(100 * scenario['exceeds_max_regret_at_most'], 2, ROUND_CEILING)} %."
         )
+
+
+def _doubt(model: UMDP, text: str, seen: int, independent: bool, policy: object) -> str | None:
+    """Why test samples say nothing about fresh ones, if so."""
+    proof = policy.certificate if isinstance(policy, Solution) else None
+    if proof is not None and proof.fingerprint == model_fingerprint(model):
+        return "the policy was planned with these samples"
+    # Where there are few possible samples, draws are often alike, and that they are says nothing.
+    if seen and not has_duplicates(model):
+        return f"{seen} of the {model.samples} test samples are the model's own"
+    return (
+        None if independent else f"{text} may hold other than independent draws (--independent says that it does not)"
+    )
 
 
 def _print_solution(model: UMDP, solution: Solution, output: str | None) -> None:
@@ -868,7 +886,7 @@ def _print_comparison(
         table.add_row(
             specs.short_name(solution.solver) + status,
             Text(regret, style="bold" if solution.max_regret.upper == best else ""),
-            _number(solution.max_regret.lower),
+            _at_least(solution.max_regret.lower),
             _percent(solution.gap),
             _number(solution.mean_regret),
             *([] if verdicts is None else map(_number, (verdicts[number].max_regret, verdicts[number].mean_regret))),
@@ -888,7 +906,7 @@ def _least(solution: Solution) -> str:
     """How much max regret nobody can avoid."""
     if solution.certificate is None:
         return "nothing is proved about other policies"
-    return f"has at least {_number(solution.max_regret.lower)}, proved; the gap is {_percent(solution.gap)}"
+    return f"has at least {_at_least(solution.max_regret.lower)}, proved; the gap is {_percent(solution.gap)}"
 
 
 def _with_common_bound(model: UMDP, solutions: Sequence[Solution]) -> list[Solution]:
@@ -906,7 +924,7 @@ def _proved(solution: Solution) -> str:
     low, high = solution.objective.lower, solution.objective.upper
     close = math.isfinite(high) and high - low <= 1e-6 * max(1.0, high)
     return f"{solution.solver.measures} ≤ {_number(_rounded_up(high))}" + (
-        "" if close else f", optimum ≥ {_number(low)}"
+        "" if close else f", optimum ≥ {_at_least(low)}"
     )
 
 
@@ -932,6 +950,15 @@ def _listed(samples: range, regret: Sequence[float]) -> list[int]:
 def _say_rest(console: Console, samples: int) -> None:
     if samples > LONGEST_LIST:
         console.print(f"the {LONGEST_LIST} worst of {samples} samples; --json lists all", style="dim")
+
+
+def _at_least(value: float) -> str:
+    """A proved lower bound: rounded down, so that what is shown is proved too."""
+    return "∞" if math.isinf(value) else _safely(value, 5, ROUND_FLOOR)
+
+
+def _safely(value: float, digits: int, rounding: str) -> str:
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):.{digits}g}"
 
 
 def _percent(fraction: float) -> str:

@@ -44,6 +44,11 @@ def common_samples(model: UMDP, other: UMDP) -> int:
     return sum(digest in known for digest in _digests(other))
 
 
+def has_duplicates(model: UMDP) -> bool:
+    """Whether some samples are the same, as draws of a domain with few possible samples are."""
+    return len(set(_digests(model))) < model.samples
+
+
 def _digests(model: UMDP) -> Iterator[bytes]:
     for k in range(model.samples):
         yield hashlib.sha256(model.prob[:, k].tobytes() + model.cost[:, k].tobytes()).digest()

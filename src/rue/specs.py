@@ -122,6 +122,8 @@ def draw_unseen(model: UMDP, count: int, seed: int | None = None) -> UMDP:
         raise BadInput(
             f"the model does not say which domain it is of; expected a model in place of {count} fresh draws"
         )
+    if seed == domain.seed and domain.draws_training:
+        raise BadInput(f"the seed of the fresh draws is {seed}, with which the model was drawn; expected another")
     return domain.sample(count, seed=domain.seed + 1 if seed is None else seed)
 
 

@@ -53,6 +53,7 @@ class Glider(Domain):
     """A glider in a region of `width` × `height` cells. Lengths in m, speeds in m/s, places in degrees."""
 
     name: ClassVar[str] = "glider"
+    draws_training: ClassVar[bool] = False
     width: int = 16
     height: int = 16
     day: int = 0  # of those in the data, the first is 0
