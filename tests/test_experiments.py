@@ -1,21 +1,27 @@
 """Experiments: what a spec stands for, a store that loses nothing, and runs that can be interrupted anywhere."""
 
+import errno
 import json
+import multiprocessing
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import rue
-from rue.experiments import Store, Task, read_spec, run_experiment
+from rue.domains.glider import BUILT_IN
+from rue.experiments import Experiment, Problems, Store, Task, dask_executor, read_spec, run_experiment
 from rue.experiments import run as running
 from rue.experiments.work import perform
 
@@ -116,6 +122,79 @@ def test_the_contents_of_a_file_are_part_of_the_task(tmp_path):
     rue.save(tmp_path / "t.rue", model.sample(5, seed=3))
     (after,) = read_spec(tmp_path / "s.toml").tasks()
     assert before.key != after.key and before.problem.model == after.problem.model
+    # The first task is of what was there before, and that is no more.
+    record, _ = perform(replace(before, problem=replace(before.problem, size="again")))
+    assert record["status"] == "failed" and "changed since the experiment began" in record["error"]
+
+
+def test_the_same_files_in_another_folder_are_the_same_task(tmp_path, monkeypatch):
+    keys = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        (folder / "models").mkdir(parents=True)
+        model = rue.domains.Disaster(width=3, height=3, seed=1)
+        rue.save(folder / "models" / "m.rue", model.sample(3, seed=1))
+        rue.save(folder / "m.rue2", model.sample(5, seed=2))
+        table = '[[problems]]\nmodel = "models/m.rue"\ntest = "m.rue2"\n'
+        (folder / "s.toml").write_text(f'methods = ["average"]\n{table}')
+        monkeypatch.chdir(folder)
+        (task,) = read_spec("s.toml").tasks()
+        monkeypatch.chdir(tmp_path)
+        keys.append(task.key)
+        described = task.describe()
+        assert (described["model"], described["test"]) == ("m.rue", "m.rue2") and described["contents"]
+        assert task.problem.model == str(folder / "models" / "m.rue")
+        assert perform(task)[0]["status"] == "solved"  # wherever the work is done
+    assert keys[0] == keys[1]
+
+
+def glider_spec(folder: Path, size: str, test: str = "") -> Path:
+    table = f'[[problems]]\ndomain = "glider"\nseeds = 2\nsizes = [{{ width = 4, height = 4, {size} }}]\n{test}'
+    (folder / "s.toml").write_text(f'methods = ["average"]\n{table}')
+    return folder / "s.toml"
+
+
+def test_the_files_that_a_domain_reads_are_part_of_the_task(tmp_path, monkeypatch):
+    shutil.copy(BUILT_IN, tmp_path / "sea.npz")
+    rue.save(tmp_path / "t.rue", rue.domains.Glider(width=4, height=4, seed=0).sample(3, seed=5))
+    spec = glider_spec(tmp_path, 'data = "sea.npz"', 'test = "t.rue"')
+    monkeypatch.chdir(tmp_path.parent)
+    first, second = read_spec(spec).tasks()
+    assert first.problem.model == f"glider:seed=0,width=4,height=4,data={tmp_path / 'sea.npz'}"
+    assert first.problem.test == str(tmp_path / "t.rue")
+    described = first.describe()
+    assert (described["model"], described["test"]) == ("glider:seed=0,width=4,height=4,data=sea.npz", "t.rue")
+    record, _ = perform(first)
+    assert record["status"] == "solved" and len(record["regret"]) == 12
+    with (tmp_path / "sea.npz").open("ab") as stream:
+        stream.write(b"more")
+    changed = read_spec(spec).tasks()
+    assert not {first.key, second.key} & {task.key for task in changed}
+    shutil.copy(BUILT_IN, tmp_path / "sea.npz")
+    assert read_spec(spec).tasks()[0].key == first.key
+    (tmp_path / "deep.nc").write_bytes(b"depths")
+    deep = read_spec(glider_spec(tmp_path, 'data = "sea.npz", bathymetry = "deep.nc"')).tasks()[0]
+    assert deep.problem.files == (str(tmp_path / "sea.npz"), str(tmp_path / "deep.nc"))
+
+
+@pytest.mark.parametrize(
+    ("size", "test", "line"),
+    [
+        ('data = "none.npz"', "", "none.npz: there is no such file"),
+        ('data = "a,b.npz"', "", "expected a path without commas"),
+        ("apart = 0.5", 'test = "none.rue"', "none.rue: there is no such file"),
+    ],
+)
+def test_a_file_that_a_domain_cannot_read_is_told_before_anything_runs(tmp_path, size, test, line):
+    (tmp_path / "a,b.npz").touch()
+    with pytest.raises(rue.BadFile, match=line):
+        read_spec(glider_spec(tmp_path, size, test))
+
+
+def test_problems_without_files_have_no_contents(spec):
+    tasks = read_spec(spec).tasks()
+    assert {(task.problem.contents, task.problem.files) for task in tasks} == {("", ())}
+    # Records that were made once are to be found for ever.
+    assert tasks[0].key == "6258d7d944c40c999ebf89a474380bad"
 
 
 @pytest.mark.parametrize(
@@ -135,6 +214,39 @@ def test_the_contents_of_a_file_are_part_of_the_task(tmp_path):
         ("seeds = [7]", "seeds = [-7]", "seed is -7"),
         ("seeds = [7]", "seeds = [7", "it is no TOML"),
         ("seconds = 30", "seconds = -1", "seconds is -1"),
+        ("seconds = 30", "seconds = nan", "seconds is nan"),
+        ("seconds = 30", 'seconds = "30"', "seconds is '30'; expected 0 or more"),
+        ("seconds = 30", 'keep = "x"', "keep is 'x'; expected a whole number, 0 or more"),
+        ("seconds = 30", "keep = -1", "keep is -1"),
+        ("seconds = 30", 'reference = ["regg"]', "unknown method in reference 'regg'; did you mean 'reg-"),
+        ("seconds = 30", 'reference = ["robust"]', "unknown method in reference 'robust'"),
+        ("seconds = 30", 'reference = "reg-d1"', "reference is 'reg-d1'; expected a list of methods"),
+        ("seconds = 30", "reference = [1]", "unknown method in reference '1'"),
+        ('title = "Small"', "title = 5", "title is 5; expected text"),
+        ('"average"', "5", "the method 5 has no name"),
+        ("seeds = [7]", "seeds = [7]\nmethods = []", "table 2: methods is []; expected a list of one method or more"),
+        ("seeds = [7]", 'seeds = [7]\nmethods = "reg"', "table 2: methods is 'reg'; expected a list"),
+        ("seeds = [7]", 'seeds = [7]\nmethods = ["rag"]', "table 2: unknown method 'rag'"),
+        ("seeds = [7]", "seeds = [7]\nseconds = -2", "table 2: seconds is -2"),
+        ("seeds = [7]", "seeds = []", "table 2: seeds is []; expected a whole number, or a list"),
+        ("seeds = [7]", "seeds = 0", "table 2: seeds is 0; expected a whole number, 1 or more"),
+        ("seeds = [7]", "seeds = [7, 7]", "seeds is [7, 7]; expected each seed once"),
+        ("seeds = [7]", "seeds = [7]\nname = 5", "table 2: name is 5; expected text"),
+        ("seeds = [7]", "seeds = [7]\nsizes = []", "table 2: sizes is []; expected a list of tables"),
+        ("seeds = [7]", "seeds = [7]\nsizes = 3", "table 2: sizes is 3; expected a list of tables"),
+        ("seeds = [7]", "seeds = [7]\nsizes = [1]", "table 2: sizes is [1]; expected a list of tables"),
+        ("width = 3,", "seed = 3,", "table 1: seed is given in sizes; expected the seeds as seeds = 25"),
+        ("samples = 4", "samples = 0", "table 1: samples is 0; expected a whole number, 1 or more"),
+        ("pool = 20", "pool = 3", "table 1: pool is 3; expected as many as the 4 samples"),
+        ("seeds = [7]", "seeds = [7]\npool = 14", "table 2: pool is 14; expected as many as the 15 samples"),
+        ("pool = 20", 'pool = 20\nby = "foo"', "table 1: unknown way to select samples 'foo'"),
+        ("pool = 20", 'by = "random"', "table 1: by is 'random' and there is no pool"),
+        ("test = 10", "test = 0", "table 1: test is 0; expected a whole number, 1 or more"),
+        ("test = 10", "test = 1.5", "table 1: test is 1.5; expected a whole number"),
+        ("test = 10", "test = true", "table 1: test is True; expected a whole number"),
+        ("test = 10", 'test = "abc"', "abc: there is no such file"),
+        ('domain = "medical"\nseeds = [7]', "model = 5", "table 2: model is 5; expected text"),
+        ('domain = "medical"\nseeds = [7]', 'model = "m.rue"\ntest = 9', "test is 9 with the model m.rue; expected"),
     ],
 )
 def test_a_bad_spec_is_told_in_one_line_before_anything_runs(spec, old, new, line):
@@ -154,6 +266,24 @@ def test_no_spec(tmp_path):
     (tmp_path / "empty.toml").write_text('[[problems]]\ndomain="medical"\nseeds=1')
     with pytest.raises(rue.RueError, match="methods is missing"):
         read_spec(tmp_path / "empty.toml")
+    (tmp_path / "empty.toml").write_text('methods=[]\n[[problems]]\ndomain="medical"\nseeds=1')
+    with pytest.raises(rue.RueError, match=r"methods is \[\]; expected a list of one method or more"):
+        read_spec(tmp_path / "empty.toml")
+    with pytest.raises(rue.BadInput, match="there are no problems"):
+        Experiment(methods=["reg"], problems=[])
+
+
+def test_one_problem_in_two_tables():
+    one = Problems(domain="disaster", name="A", sizes=[{"width": 3, "height": 3}], seeds=2, samples=3)
+    both = Experiment(methods=["reg"], problems=[one, replace(one, seeds=3)], keep=1)
+    assert len(both.tasks()) == 3 and [task.keep for task in both.tasks()] == [True, False, False]
+    again = replace(one, name="B")
+    with pytest.raises(
+        rue.BadInput, match=r"table 2: reg-d1 on disaster:.* is both in 'A 3×3' and in 'B 3×3'; expected"
+    ):
+        Experiment(methods=["reg"], problems=[one, again]).tasks()
+    # Other runs on it have records of their own.
+    assert len(Experiment(methods=["reg"], problems=[one, replace(again, seconds=9)]).tasks()) == 4
 
 
 # Runs and records
@@ -199,13 +329,62 @@ def test_a_failed_run_is_a_record_and_can_be_tried_again(spec, tmp_path, monkeyp
     monkeypatch.setattr("rue.experiments.work.solve", fails)
     summary = run_experiment(read_spec(spec), tmp_path / "store", executor=Here())
     assert (summary.done, summary.failed) == (10, 5) and "5 failed (--retry does them again)" in str(summary)
+    assert str(summary).endswith("; the first error, of 5 runs: MemoryError: no room")
     failed = [record for record in Store(tmp_path / "store").records() if record["status"] == "failed"]
     assert all(r["method"] == "average" and r["error"] == "MemoryError: no room" for r in failed)
     assert "Traceback" in failed[0]["traceback"]
     monkeypatch.undo()
     assert run_experiment(read_spec(spec), tmp_path / "store", executor=Here()).added == 0
     again = run_experiment(read_spec(spec), tmp_path / "store", executor=Here(), retry=True)
-    assert (again.added, again.failed, again.done) == (5, 0, 15)
+    assert (again.added, again.failed, again.done) == (5, 0, 15) and "error" not in str(again)
+
+
+def test_a_machine_that_cannot_be_described_is_a_failed_run(spec, monkeypatch):
+    def fails():
+        raise OSError("no /proc here")
+
+    monkeypatch.setattr("rue.experiments.work.machine", fails)
+    record, _ = perform(read_spec(spec).tasks()[0])
+    assert record["status"] == "failed" and record["error"] == "OSError: no /proc here"
+
+
+def test_names_of_old_records_are_those_of_the_present_experiment(spec, tmp_path):
+    store = tmp_path / "store"
+    run_experiment(read_spec(spec), store, executor=Here())
+    spec.write_text(SPEC.replace("test = 10", 'test = 10\nname = "rescue"').replace("height = 4 }", "height = 5 }"))
+    summary = run_experiment(read_spec(spec), store, executor=Here())
+    records, missing = Store(store).current()
+    assert (summary.added, len(records), missing) == (6, 15, 0)
+    assert {(r["group"], r["size"]) for r in records} == {("rescue", "3×3"), ("rescue", "4×5"), ("medical", "")}
+    assert len(Store(store).records()) == 21
+    (store / "tasks.jsonl").write_text('{"key": "k"}\n')
+    with pytest.raises(rue.BadFile, match="line 1 is damaged; expected a task"):
+        Store(store).current()
+
+
+def test_a_moved_file_is_found_where_it_is(tmp_path):
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        folder.mkdir()
+        rue.save(folder / "m.rue", rue.domains.Disaster(width=3, height=3, seed=1).sample(3, seed=1))
+        (folder / "s.toml").write_text('methods = ["average"]\n[[problems]]\nmodel = "m.rue"\n')
+        summary = run_experiment(read_spec(folder / "s.toml"), tmp_path / "store", executor=Here())
+    assert summary.added == 0
+    ((record,), _) = Store(tmp_path / "store").current()
+    assert record["problem"] == str(tmp_path / "two" / "m.rue")
+
+
+def test_what_was_to_be_kept_and_is_not_there_is_done_again(spec, tmp_path):
+    store = tmp_path / "store"
+    run_experiment(read_spec(spec), store, executor=Here())
+    lost = next((store / "solutions").iterdir())
+    lost.unlink()
+    again = run_experiment(read_spec(spec), store, executor=Here())
+    assert (again.added, again.done) == (1, 15) and lost.is_file()
+    records = {record["key"]: record for record in Store(store).records()}
+    assert len(records) == 15 and list(Store(store).solution(lost.stem).regret) == records[lost.stem]["regret"]
+    spec.write_text("keep = 2\n" + SPEC)  # six more policies are wanted now
+    assert run_experiment(read_spec(spec), store, executor=Here()).added == 6
+    assert len(list((store / "solutions").iterdir())) == 15
 
 
 def test_order_and_executor_do_not_matter(spec, reference, tmp_path):
@@ -258,12 +437,66 @@ def test_a_task_that_always_kills_its_worker_is_told_and_the_others_are_done(spe
     monkeypatch.setenv("RUE_TEST_MARK", str(tmp_path / "mark"))
     monkeypatch.setenv("RUE_TEST_DEATHS", "1000")
     monkeypatch.setattr(running, "perform", die_once)
-    text = SPEC.replace("[7]", "[]").replace("{ width = 3, height = 3 }, ", "").replace("seeds = 2", "seeds = 1")
-    spec.write_text(text)
+    text = SPEC.replace("{ width = 3, height = 3 }, ", "").replace("seeds = 2", "seeds = 1")
+    spec.write_text(text.partition('[[problems]]\ndomain = "medical"')[0])
     summary = run_experiment(read_spec(spec), tmp_path / "store", jobs=2)
     assert (summary.total, summary.done, summary.failed) == (3, 2, 1)
     (lost,) = [record for record in findings(tmp_path / "store").values() if record["status"] == "failed"]
     assert lost["method"] == "average" and "its worker died 3 times" in lost["error"]
+
+
+# Those who do the work
+
+
+class Slow(Executor):
+    """Does the first task and keeps the others waiting."""
+
+    def __init__(self):
+        self.given = []
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        if not self.given:
+            future.set_result(fn(*args, **kwargs))
+        self.given.append(future)
+        return future
+
+
+def test_what_was_handed_out_is_taken_back_when_stopped(spec, tmp_path):
+    slow = Slow()
+    summary = run_experiment(
+        read_spec(spec), tmp_path / "store", executor=slow, progress=lambda _: os.kill(os.getpid(), signal.SIGINT)
+    )
+    assert (summary.added, summary.stopped) == (1, True)
+    assert [future.cancelled() for future in slow.given] == [False] + 14 * [True]
+
+
+def test_processes_of_others_are_left_alone(spec, tmp_path):
+    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(100,))
+    other.start()
+    try:
+
+        def fails(_):
+            raise RuntimeError("enough")
+
+        with pytest.raises(RuntimeError, match="enough"):
+            run_experiment(read_spec(spec), tmp_path / "store", jobs=2, progress=fails)
+        assert multiprocessing.active_children() == [other] and other.is_alive()
+    finally:
+        other.kill()
+        other.join()
+
+
+def test_processes_end_by_themselves_when_all_is_done(spec, tmp_path):
+    threads = threading.active_count()
+    spec.write_text('methods = ["average"]\n[[problems]]\ndomain = "medical"\nseeds = 2\nsamples = 3\n')
+    assert run_experiment(read_spec(spec), tmp_path / "store", jobs=1).done == 2
+    assert multiprocessing.active_children() == [] and threading.active_count() == threads
+
+
+def test_no_jobs_are_refused(spec, tmp_path):
+    out, err = command("experiment", "run", spec, "--store", tmp_path / "store", "--jobs", 0).communicate(timeout=60)
+    assert out == "" and err == "rue: jobs is 0; expected a whole number, 1 or more\n"
 
 
 # Interruptions, with the command itself
@@ -314,6 +547,15 @@ def test_a_dask_cluster_that_loses_a_worker(spec, reference, tmp_path, cluster):
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     assert "15 of 15 runs are done" in out and findings(store) == reference
+
+
+def test_who_connects_to_a_cluster_hangs_up(cluster):
+    address, _ = cluster
+    with dask_executor(address) as executor:
+        assert executor.submit(sum, [1, 2]).result(timeout=60) == 3
+        client = executor._client
+        assert client.status == "running"
+    assert client.status == "closed"
 
 
 def wait_for_records(store: Path, count: int, seconds: float = 120.0) -> None:
@@ -369,6 +611,20 @@ def test_ctrl_c_ends_cleanly(spec, tmp_path):
     assert 3 <= done < 2403 and f"{done} of 2403 runs are done" in out
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.3, 1.0])
+def test_ctrl_c_while_processes_start_ends_cleanly(spec, tmp_path, delay):
+    spec.write_text(SPEC.replace("seeds = 2", "seeds = 400"))
+    store = tmp_path / "store"
+    process = command("experiment", "run", spec, "--store", store, "--jobs", 2, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not (store / "spec.toml").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(delay)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it, to the processes too
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and err == "" and "stopped, the same command goes on" in out
+
+
 # A store that cannot be written
 
 
@@ -388,6 +644,30 @@ def test_a_full_disk_is_told_and_nothing_is_half_written(spec, reference, tmp_pa
     assert findings(store).items() <= reference.items()
     assert run_experiment(read_spec(spec), store, executor=Here()).done == 15
     assert findings(store) == reference
+
+
+def test_the_spec_is_replaced_whole_or_not_at_all(spec, tmp_path, monkeypatch):
+    store = tmp_path / "store"
+    run_experiment(read_spec(spec), store, executor=Here())
+    before = {path: path.read_bytes() for path in store.iterdir() if path.is_file()}
+
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    spec.write_text(SPEC.replace("Small", "Large"))
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(
+        rue.BadInput, match=r"cannot be written \(No space left on device\); what was there is as it was"
+    ):
+        run_experiment(read_spec(spec), store, executor=Here())
+    assert {path: path.read_bytes() for path in store.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize("text", [b'title = "Sma', b"\xff\xfe", b"reference = 3"])
+def test_a_damaged_spec_in_a_store_is_told(tmp_path, text):
+    (tmp_path / "spec.toml").write_bytes(text)
+    with pytest.raises(rue.BadFile, match=r"spec\.toml: "):
+        print(Store(tmp_path).title, Store(tmp_path).reference)
 
 
 def test_half_a_line_of_a_machine_that_died_is_cut_off(spec, reference, tmp_path):

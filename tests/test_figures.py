@@ -148,6 +148,29 @@ def test_infinite_regret_is_written():
     assert "no finite mean: mixture" in words(draw_tradeoff(results))
 
 
+def test_one_infinite_figure_does_not_take_a_method_out():
+    runs = [record("best", f"seed={k}", 2.0) for k in range(3)]
+    runs += [record("mixture", f"seed={k}", "inf" if k == 0 else 1.0, seconds=0.1) for k in range(3)]
+    results = Results.of(runs, ["best"])
+    (axes,) = draw_regret(results).axes
+    assert lines(axes)["mixture"].get_ydata() == pytest.approx([0.5])
+    assert [text.get_text() for text in axes.texts] == ["∞"]
+    (axes,) = draw_tradeoff(results).axes
+    assert sorted(text.get_text() for text in axes.texts) == ["best", "mixture (1 ∞)"]
+    assert lines(axes)["front"].get_ydata() == pytest.approx([1.0])  # best alone
+    assert "∞" not in words(draw_tradeoff(Results.of(runs[:3])))
+
+
+def test_groups_without_a_run_have_no_panel():
+    runs = [record("best", "a", None, group="lost"), record("best", "a", 1.0, 1.0, proved=0.5, group="found")]
+    for one in draw_experiment(Results.of(runs)):
+        assert [axes.get_title("left") for axes in one.figure.axes] == ["found"]
+    assert draw_experiment(Results.of(runs[:1])) == []
+    for draw in (draw_regret, draw_seconds, draw_tradeoff):
+        with pytest.raises(BadInput, match="expected some that did not fail"):
+            draw(Results.of(runs[:1]))
+
+
 def test_long_names_lose_their_middle():
     long = "very long " * 30
     runs = [
@@ -195,7 +218,7 @@ def test_all_pictures_become_files(results, tmp_path):
 
 @pytest.mark.parametrize("runs", [
     [record("best", "a", 1.0, size="")],
-    [record("best", "a", None), record("best", "b", None, size="5×5")],
+    [record("best", "a", None), record("best", "b", 1.0, size="5×5")],
     [record("best", "a", 0.0), record("robust", "a", 0.0, size="6×6")],
     [record("best", f"{k}", 1.0, group=f"file {k}", size="") for k in range(5)],
 ])  # fmt: skip

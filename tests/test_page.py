@@ -16,7 +16,9 @@ import rue
 from rue import specs
 from rue.experiments.results import Results
 from rue.experiments.tables import make_tables
-from rue.report import page, sheets, words
+from rue.experiments.work import machine, versions
+from rue.report import page, sentences, sheets, words
+from rue.report.cases import Row
 from rue.report.drawings import map_drawing
 from rue.report.page import compare_page, experiment_page
 
@@ -303,8 +305,10 @@ def test_the_summary_tells_what_happened():
         ({"reg-d1": None, "average": None}, "On train samples no method has a figure."),
         ({"average": [1.0]}, "the mean regret of average is 1.000. How far that is from the best possible is not"),
         ({"reg-d1": [2.0], "average": [2.0]}, "the mean regret of reg-d1 and average is 1.000"),
-        ({"reg-d1": [2.0], "average": [1.0]}, "average, 0.500, before reg-d1 with 1.000; it is significantly"),
-        ({"average": ["inf"], "best": [1.0]}, "that of best, 0.000, before average with 1.000"),
+        ({"reg-d1": [2.0], "average": [1.0]}, "average, 0.500, before reg-d1 with 1.000. How far"),
+        ({"average": ["inf"], "best": [1.0]}, "that of best, 1.000, before average with ∞"),
+        ({"average": ["inf"], "best": ["inf"]}, "of average and best is ∞. How far that is from the best possible is "
+                                                "not known, as all regrets are infinite"),
     ],
 )  # fmt: skip
 def test_the_summary_of_few_runs(regrets, words, without_figures):
@@ -319,6 +323,66 @@ def test_significance_and_distance_are_told(without_figures):
             records.append(record(f"a:seed={seed}", method, [regret], proved=0.8 if method == "adaptive" else 0.0))
     words = read(make_page(records, load_solution=lambda key: None)).all("section", id="summary")[0].text
     assert "it is significantly below every other. That is at most 25 % above what is proved" in words
+
+
+def test_infinities_and_ties_are_told(without_figures):
+    records = []
+    for seed in range(3):
+        bad = seed == 0
+        for method, regret in (("reg-d1", 1.0), ("adaptive", 1.0004), ("best", "inf" if bad else 0.5), ("milp", 2.0)):
+            if method == "adaptive" and bad:
+                regret = 0.9996
+            test = ["inf"] if bad and method in ("best", "milp") else [regret]
+            proved = 0.8 if method == "adaptive" else 0.0
+            records.append(record(f"a:seed={seed}", method, [regret], test=test, proved=0.0 if seed == 1 else proved))
+    words = read(make_page(records, load_solution=lambda key: None)).all("section", id="summary")[0].text
+    assert "1 policy may miss the goal in some train sample and 2 policies may miss the goal in some test" in words
+    assert "least mean regret is that of reg-d1 and adaptive, 0.500, before milp with 1.000" in words
+    assert "Of these reg-d1 is at most 25 % above" in words and "except on 1 problem without a bound" in words
+    root = read(make_page(records, load_solution=lambda key: None))
+    table = rows_of(root.all("section", id="results")[0].all("table")[0])
+    assert table["best"]["max regret, train"].text == "0.250 (1 ∞); 0.00"
+
+
+def test_the_bound_of_a_comparison_is_told_once():
+    root = read(small_comparison())
+    methods = root.all("section", id="methods")[0]
+    heads = [head.text for head in methods.all("table")[0].all("th")]
+    assert "max regret, train" in heads and "proved bound" not in heads
+    assert methods.text.count("No policy of any kind has a max regret") <= 1
+
+
+def test_a_comparison_in_which_nobody_reaches_the_goal():
+    rows = [Row("average", "solved", math.inf), Row("best", "time_limit", math.inf)]
+    text, stopped = sentences.comparison(rows, 0.5)
+    assert text.startswith("No method found a policy that surely reaches the goal") and "best" in stopped
+
+
+def test_a_comparison_tells_versions_and_machine():
+    text = read(small_comparison()).all("section", id="runs")[0].text
+    for values in (versions(), machine()):
+        assert all(f"{name} {value}" in text for name, value in values.items())
+
+
+@pytest.mark.parametrize("change", [1.001, math.inf])
+def test_a_model_that_has_changed_is_not_drawn(change, without_figures):
+    def changed(text):
+        model = specs.read_model(text)
+        return model if change == math.inf else rue.UMDP(model.graph, model.prob, model.cost * change)
+
+    records = some_records()
+    if change == math.inf:
+        for one in records:
+            one["regret"] = ["inf", *one.get("regret", [])[1:]]
+    root = read(make_page(records, load_model=changed))
+    assert not root.all("img")
+    text = root.all("section", id="problems")[0].text
+    assert "The policy of average cannot be shown: " in text and "has changed since: its max regret there is" in text
+
+
+def test_an_experiment_of_failures_has_no_figures():
+    root = read(make_page([record("a:seed=1", "average", None)], load_solution=lambda key: None))
+    assert not root.all("section", id="figures") and not root.all("svg")
 
 
 def test_what_is_proved_is_rounded_to_the_safe_side():
@@ -357,7 +421,7 @@ def evil_model():
 def test_all_names_are_escaped():
     model = evil_model()
     found = rue.solve(model, rue.Average())
-    records = [record(f"{EVIL}.rue", method, [0.0, 1.0], group=EVIL, size=EVIL) for method in METHODS]
+    records = [record(f"{EVIL}.rue", method, [0.0, 0.0], group=EVIL, size=EVIL) for method in METHODS]
     records.append(record("other", "average", None, group=EVIL, size=EVIL, error=EVIL, machine={EVIL: EVIL}))
     pages = [
         make_page(records, lambda _: model, lambda key: found if "|other|" not in key else None, title=EVIL, spec=EVIL),

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 
 import matplotlib as mpl
@@ -15,7 +16,9 @@ import rue
 from rue.domains.glider import Glider
 from rue.io.ocean import Currents
 from rue.report import draw_bounds, draw_map, draw_regrets, save_figure
+from rue.report.maps import MOST_ASKED
 from rue.report.painter import ARROW, LEAST_CHANCE, LEAST_VISITS, LONGEST_CURRENT, MOST_FULL
+from rue.report.style import share_text
 from rue.visits import distribution_after, expected_visits
 
 MAY_DAY = 1_588_291_200.0  # 2020-05-01, 00 h
@@ -113,8 +116,20 @@ def test_steps_are_panels_of_one_sample(rescue):
         assert axes.get_title("left").startswith(
             f"sample {worst}, after {step} steps\nregret {verdict.max_regret:.3g}; "
         )
-    assert f"{ended:.0%} at the goal" in panels(figure)[1].get_title("left")
+    assert f"{share_text(ended)} at the goal" in panels(figure)[1].get_title("left")
     assert "probability to be there" in words(figure)
+    assert "fainter: less likely to be there" in words(figure) and "fewer visits" not in words(figure)
+
+
+def test_shares_are_never_rounded_to_all_or_nothing():
+    shares = (0.0, 1e-9, 0.0049, 0.0051, 0.504, 0.9949, 0.996, 1 - 1e-9, 1 - 1e-15, 1.0)
+    assert [share_text(share) for share in shares] == [
+        "0%", "<1%", "<1%", "1%", "50%", "99%", ">99%", ">99%", "100%", "100%",
+    ]  # fmt: skip
+    model = line_model(3)
+    policy = rue.Policy.stationary(model, [0, 0, 0])
+    titles = [axes.get_title("left") for axes in panels(draw_map(model, policy, samples=[0], steps=[0, 1, 2, 60]))]
+    assert [title.partition("; ")[2] for title in titles] == [f"{n} at the goal" for n in ("0%", "0%", "6%", ">99%")]
 
 
 def test_samples_are_chosen_by_regret(rescue):
@@ -203,11 +218,87 @@ def test_grids_without_directions_name_their_actions():
     for state, (visits, actions) in behaviour.items():
         if visits >= LEAST_VISITS and not model.graph.goal[state]:
             best = max(actions, key=actions.get)
-            share = "" if actions[best] > 0.995 else f"\n{actions[best]:.0%}"
+            share = "" if actions[best] >= 1 - 1e-12 else f"\n{share_text(actions[best])}"
             wanted.append((state % 20, state // 20, "abcd"[best] + share))
     found = [(*text.get_position(), text.get_text()) for text in axes.texts if text.get_text() != "start"]
     assert sorted(found) == sorted(wanted)
     assert "treatment 1" in words(figure) and "finish" in words(figure)
+
+
+def line_model(length, **layout):
+    """States in a row; the first action goes on with a chance of a quarter or a half, the second one stays."""
+    transition = np.zeros((2, length, 2, length))
+    for state in range(length - 1):
+        transition[:, state, 0, state + 1], transition[:, state, 0, state] = [0.25, 0.5], [0.75, 0.5]
+        transition[:, state, 1, state] = 1.0
+    model = rue.UMDP.from_dense(transition, np.ones((2, length, 2)), initial=0, goals=[length - 1])
+    layout = {"grid": [1, length], "heading": [90, 270], **layout}
+    return rue.UMDP(replace(model.graph, layout=layout), model.prob, model.cost)
+
+
+def key_of(figure):
+    (axes,) = [axes for axes in figure.axes if axes.get_label() == "key"]
+    return [text.get_text() for text in axes.findobj(mpl.text.Text) if text.get_text()]
+
+
+def test_the_key_says_what_a_full_square_is():
+    model = line_model(4)
+    figure = draw_map(model, rue.Policy.stationary(model, [0] * 4), samples=[0])  # four visits each
+    assert any(re.fullmatch(r"expected visits: [0-9.]+ \(a full square: 2 or more\)", text) for text in key_of(figure))
+    figure = draw_map(model, rue.Policy.stationary(model, [0] * 4), samples=[1])  # two
+    assert any(re.fullmatch(r"expected visits: [0-9.]+", text) for text in key_of(figure))
+    many = line_model(60)
+    assert "expected visits: 2 or more" in key_of(draw_map(many, rue.Policy.stationary(many, [0] * 60), samples=[0]))
+
+
+def test_what_is_visited_for_ever_has_squares_of_its_own():
+    model = line_model(4)
+    figure = draw_map(model, rue.Policy.stationary(model, [1] * 4), samples=[0])
+    assert "visited for ever" in key_of(figure) and not any("expected" in text for text in key_of(figure))
+    figure = draw_map(model, rue.Policy.stationary(model, [0, 0, 1, 0]), samples=[1])
+    (axes,) = panels(figure)
+    counts = [len(squares.get_paths()) for name in ("visits", "for ever")
+              for squares in labelled(axes, PatchCollection, name)]  # fmt: skip
+    assert counts == [2, 1]
+    assert "visited for ever" in key_of(figure) and any("expected visits" in text for text in key_of(figure))
+
+
+def boxes_overlap(texts):
+    boxes = [text.get_window_extent() for text in texts]
+    return any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])
+
+
+def test_titles_of_narrow_maps_stand_beside_each_other():
+    model = rue.domains.Disaster(width=2, height=30, seed=1).sample(5, seed=1)
+    figure = draw_map(model, rue.solve(model, rue.Average()).policy)
+    figure.draw_without_rendering()
+    titles = [axes._left_title for axes in panels(figure)]
+    assert len(titles) == 3 and not boxes_overlap(titles)
+    boxes = [title.get_window_extent() for title in titles]
+    assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
+    names = [text for axes in panels(figure) for text in axes.texts]
+    assert not boxes_overlap([*titles, *names])
+    assert {"start", "goal"} <= set(key_of(figure))
+
+
+@pytest.mark.parametrize("layout", [{}, {"grid": [2, 1], "heading": [180, 0]}, {"heading": None}])
+@pytest.mark.parametrize("shown", [True, False])
+def test_both_ends_of_two_cells_are_named_in_their_own(layout, shown):
+    model = line_model(2, **layout)
+    figure = draw_map(model, rue.Policy.stationary(model, [0, 0]) if shown else None, samples=[0])
+    (axes,) = panels(figure)
+    names = {text.get_text(): text.get_position() for text in axes.texts}
+    for name, cell in (("start", 0), ("goal", 1)):
+        if name in names:
+            assert [round(at) for at in names[name]] == ([0, cell] if layout.get("grid") else [cell, 0])
+    assert {"start", "goal"} <= set(key_of(figure))
+
+
+def test_names_hide_no_arrows_in_one_row():
+    model = line_model(12)
+    (axes,) = panels(draw_map(model, rue.Policy.stationary(model, [0] * 12), samples=[0]))
+    for text in axes.texts:
+        assert text.get_text() in ("start", "goal") and round(text.get_position()[0]) in (0, 11)
 
 
 def test_a_policy_that_may_miss_the_goal_says_so():
@@ -266,6 +357,11 @@ def test_what_cannot_be_drawn_is_one_line(rescue, tmp_path):
         draw_map(model, steps=[1])
     with pytest.raises(rue.BadInput, match="no steps to draw"):
         draw_map(model, policy, steps=[])
+    with pytest.raises(rue.BadInput, match="step is 100000000000000000000; expected at most 1000000"):
+        draw_map(model, policy, steps=[0, 10**20])
+    for more in ({"steps": range(61)}, {"samples": [0] * 61}, {"samples": [0] * 60, "overview": True}):
+        with pytest.raises(rue.BadInput, match=f"there are 61 panels to draw; expected at most {MOST_ASKED}"):
+            draw_map(model, policy, **more)
     with pytest.raises(rue.BadInput, match="another graph"):
         draw_map(rue.domains.Disaster(width=5, height=5, seed=2).sample(2, seed=1), policy)
 
@@ -377,6 +473,44 @@ def test_seconds_are_plain_numbers_whatever_their_range(rescue, first, last, sho
         names = [text.get_text() for text in axes.get_xticklabels(minor=minor)]
         ticks += zip(axes.get_xticks(minor=minor), names, strict=True)
     assert [name for at, name in sorted(ticks) if name and left <= at <= right * (1 + 1e-9)] == shown
+
+
+def test_what_rounding_leaves_is_drawn_as_nothing(rescue):
+    solution = rue.solve(rescue[0], rue.Average())
+    tiny = replace(solution, objective=rue.solution.Interval(0.0, 6e-15), trace=(), regret=(0.0,) * 6)
+    figure = draw_bounds({"tiny": tiny})
+    assert "e-15" not in words(figure) and figure.axes[0].get_ylim() == (0, 1)
+    small = replace(tiny, objective=rue.solution.Interval(1e-8, 6e-8))
+    figure = draw_bounds({"small": small})
+    figure.draw_without_rendering()
+    assert "6e-08" in words(figure) and figure.axes[0].yaxis.get_offset_text().get_text() == ""
+    assert "6e-08" not in words(draw_bounds({"small": small, "large": replace(tiny, regret=(1e3,) * 6)}))
+
+
+def test_letters_that_the_font_lacks_are_no_warnings(rescue, tmp_path):
+    model, solution = rescue
+    model = replace(model, sample_label=tuple("模型一二三四"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save_figure(draw_regrets(model, {"模型": solution.regret}), tmp_path / "x.png")
+        save_figure(draw_map(model, solution.policy, samples=[0]), tmp_path / "x.png")
+        save_figure(draw_bounds({"模型": solution}), tmp_path / "x.svg")
+
+
+def test_a_picture_is_whole_or_as_it_was(rescue, tmp_path, monkeypatch):
+    figure = draw_regrets(rescue[0], {"reg": rescue[1].regret})
+    target = tmp_path / "x.png"
+    target.write_bytes(b"before")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(rue.BadInput, match="No space left on device"):
+        patch.setattr("os.fsync", full)
+        save_figure(figure, target)
+    assert target.read_bytes() == b"before" and list(tmp_path.iterdir()) == [target]
+    save_figure(figure, target)
+    assert target.read_bytes().startswith(b"\x89PNG")
 
 
 def test_equal_figures_are_equal_files(rescue, tmp_path):

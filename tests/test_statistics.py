@@ -149,7 +149,11 @@ def test_holm_by_hand_and_with_holes():
 def test_moments_leave_holes_out():
     assert describe(np.array([1.0, math.nan, 3.0])) == Moments(2, 2.0, pytest.approx(math.sqrt(2)))
     assert describe(np.array([math.nan])).problems == 0
-    assert describe(np.array([1.0, math.inf])).mean == math.inf
+    assert describe(np.array([1.0, math.inf, 3.0, math.nan])) == Moments(2, 2.0, pytest.approx(math.sqrt(2)), 1)
+    assert describe(np.array([math.inf, math.nan])).mean == math.inf
+    assert t_band(np.array([1.0, math.inf, 3.0])) == t_band(np.array([1.0, 3.0]))
+    assert bootstrap_band(np.array([1.0, math.inf, 3.0])) == bootstrap_band(np.array([1.0, 3.0]))
+    assert sorted([Moments(3, 1.0, 0.1, 2), Moments(5, 2.0, 0.1)], key=lambda one: one.rank)[0].mean == 2.0
     assert math.isnan(describe(np.array([5.0])).deviation)
 
 
@@ -185,3 +189,22 @@ def test_comparisons_are_on_the_problems_that_both_have(rows):
         assert comparison.t[i, j] == pytest.approx(t_test(first, second), nan_ok=True)
         assert comparison.difference[i, j] == pytest.approx(first.mean() - second.mean())
     assert comparison.t_holm == pytest.approx(holm(comparison.t), nan_ok=True)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.lists(st.one_of(QUARTERS, st.just(math.nan), st.just(math.inf)), min_size=2, max_size=2),
+                min_size=2, max_size=7))  # fmt: skip
+def test_what_is_infinite_ranks_last_and_has_no_mean(rows):
+    """To Wilcoxon's test an infinite difference is any that is far above all others; where both are, it is none."""
+    figures = np.array(rows)
+    comparison = compare_methods(figures)
+    endless = np.isinf(figures)
+    far = np.where(endless.any(axis=1)[:, None] & ~np.isnan(figures), np.where(endless, 1e6, 0.0), figures)
+    far = compare_methods(far)
+    assert np.array_equal(comparison.wilcoxon, far.wilcoxon, equal_nan=True)
+    assert np.array_equal(comparison.pairs, far.pairs)
+    both = np.isfinite(figures).all(axis=1)
+    alone = compare_methods(figures[both])
+    assert comparison.finite_pairs[0, 1] == both.sum()
+    for name in ("t", "difference"):
+        assert np.array_equal(getattr(comparison, name), getattr(alone, name), equal_nan=True)

@@ -74,10 +74,11 @@ class TestResults:
         assert group.normalised("train") == pytest.approx(
             np.array([[1, 0.5, 0.25], [1, nan, 0.5], [0.25, 1, nan]]), nan_ok=True
         )
-        # The largest is infinite on the last problem.
-        assert group.normalised("test") == pytest.approx(
-            np.array([[1, 0.25, 0.5], [1, nan, 0.5], [1, 0, nan]]), nan_ok=True
+        # The largest finite one counts on the last problem.
+        assert np.array_equal(
+            group.normalised("test"), [[1, 0.25, 0.5], [1, nan, 0.5], [math.inf, 1, nan]], equal_nan=True
         )
+        assert (group.partly_endless("test"), group.undivided("test")) == (1, 0)
         assert group.bound.tolist() == [0.5, 1.0, 0.0]
         assert group.gap == pytest.approx(np.array([[7, 3, 1], [1, nan, 0], [math.inf, math.inf, nan]]), nan_ok=True)
         assert group.count("failed") == {"robust": 1} and group.count("") == {"adaptive": 1}
@@ -103,6 +104,20 @@ class TestResults:
         shares = dict(zip(group.methods, group.normalised("train")[0].tolist(), strict=True))
         assert shares == {"best": 0.0, "reg-d1": 0.0, "mixture": 0.0, "milp": math.inf}
         assert group.idle("train") == 1 and group.idle_for_reference_only("train") == 1
+
+    def test_infinite_reference_figures_make_nothing_look_good(self):
+        runs = [record("best", "a", "inf"), record("average", "a", 2.0), record("mixture", "a", 1.0)]
+        runs += [record("best", "b", "inf"), record("average", "b", "inf"), record("mixture", "b", 1.0)]
+        runs += [record("best", "c", None), record("average", "c", "inf"), record("milp", "c", "inf")]
+        group = only(runs, ["best", "average"])
+        assert group.methods == ("best", "average", "milp", "mixture")
+        nan, inf = math.nan, math.inf
+        expected = [[inf, 1, nan, 0.5], [inf, inf, nan, nan], [nan, inf, inf, nan]]
+        assert np.array_equal(group.normalised("train"), expected, equal_nan=True)
+        assert (group.partly_endless("train"), group.undivided("train"), group.idle("train")) == (1, 2, 0)
+        notes = table(make_tables(Results.of(runs, ["best", "average"])), "summary").notes
+        assert any("some of them on 1 problem, divided by the largest finite one; all of them on 2 problems" in note
+                   for note in notes)  # fmt: skip
 
     def test_a_bound_above_a_regret_is_a_contradiction(self):
         group = only([record("best", "a", 1.0), record("adaptive", "a", 1.3, proved=1.2)])
@@ -154,12 +169,10 @@ def naive_share(regret, others):
     known = [float(other) for other in others if other is not None]
     if regret is None or not known:
         return math.nan
-    regret, worst = float(regret), max(known)
-    if worst == 0:
-        return math.inf if math.isinf(regret) else 0.0
-    if math.isinf(worst):
-        return 1.0 if math.isinf(regret) else 0.0
-    return regret / worst
+    finite = [other for other in known if math.isfinite(other)]
+    if math.isinf(float(regret)) or not finite:
+        return math.inf if math.isinf(float(regret)) else math.nan
+    return float(regret) / max(finite) if max(finite) > 0 else 0.0
 
 
 @given(st.lists(st.tuples(REGRET, REGRET, REGRET), min_size=1, max_size=5), st.integers(0, 3))
@@ -172,12 +185,12 @@ def test_normalised_with_holes(rows, named):
     expected = [[naive_share(value, [row[i] for i in chosen]) for value in row] for row in rows]
     order = [methods.index(name) for name in group.methods]
     got = group.normalised("train")
-    assert got == pytest.approx(np.array(expected)[:, order], nan_ok=True)
+    assert np.allclose(got, np.array(expected)[:, order], rtol=1e-12, equal_nan=True)
     assert group.count("failed") == {
         m: n for m, n in ((m, sum(row[i] is None for row in rows)) for i, m in enumerate(methods)) if n
     }
     inside = got[:, [group.methods.index(name) for name in group.reference]]
-    assert ((inside >= 0) & (inside <= 1) | np.isnan(inside)).all()
+    assert ((inside >= 0) & (inside <= 1) | ~np.isfinite(inside)).all()
     make_tables(Results.of(records, methods[:named]))
 
 
@@ -189,8 +202,10 @@ class TestTables:
         summary = table(tables, "summary")
         assert summary.columns == ("method", "problems", "max regret, train", "max regret, test", "seconds",
                                    "above bound")  # fmt: skip
-        assert [c.text for c in summary.rows[0].cells] == ["3", "0.750; 0.43", "1.000; 0.00", "3.00", "700.0 %"]
-        assert [c.text for c in summary.rows[1].cells] == ["2 of 3", "0.750; 0.35", "0.125; 0.18", "0.250", "∞"]
+        assert [c.text for c in summary.rows[0].cells] == [
+            "3", "0.750; 0.43", "1.000 (1 ∞); 0.00", "3.00", "700.0 %",
+        ]  # fmt: skip
+        assert [c.text for c in summary.rows[1].cells] == ["2 of 3", "0.750; 0.35", "0.625; 0.53", "0.250", "∞"]
         assert [c.text for c in summary.rows[2].cells] == ["2 of 3", "0.375; 0.18", "0.500; 0.00", "0.500", "50.0 %"]
         assert cell(summary, "reg-d1", "max regret, train").values["mean"] == 0.75
         assert cell(table(tables, "train by size"), "reg-d1", "10×10").text == "0.250"
@@ -203,7 +218,8 @@ class TestTables:
         assert "Not run, and left out of the means: adaptive 1." in notes
         assert "time limit, with the best policy so far: reg-d1 1." in notes
         assert "not proved to the last digits: robust 1." in notes
-        assert "infinite regret (test): reg-d1 1." in notes
+        assert "infinite regret (test), which is left out of the means and counted beside them: reg-d1 1." in notes
+        assert "Infinite reference figures (test): some of them on 1 problem" in notes
         assert "fewer reference methods, as some have no figure there: 2 problems." in notes
         assert "proved on 2 of 3 problems" in notes
         assert "Solvers took 10.5 s in all." in notes
@@ -213,6 +229,38 @@ class TestTables:
         assert [cell(summary, row.name, "max regret, train").best for row in summary.rows] == [False, False, True]
         assert "**0.375**; 0.18" in write_tables([summary], "markdown")
         assert r"\textbf{0.375}; 0.18" in write_tables([summary], "latex")
+
+    def test_infinite_figures_are_counted_beside_the_mean(self):
+        runs = [record("reg-d1", f"seed={k}", "inf" if k == 0 else 1.0) for k in range(4)]
+        runs += [record("best", f"seed={k}", 2.0 + 0.5 * (k % 2)) for k in range(4)]
+        runs += [record("milp", f"seed={k}", "inf") for k in range(4)]
+        tables = make_tables(Results.of(runs, ["best"]))
+        one = cell(table(tables, "summary"), "reg-d1", "max regret, train")
+        assert one.text == "0.433 (1 ∞); 0.06" and not one.best
+        assert one.values == {"mean": pytest.approx(1.3 / 3), "deviation": pytest.approx(0.0577350269),
+                              "problems": 3, "infinite": 1}  # fmt: skip
+        assert cell(table(tables, "summary"), "best", "max regret, train").best
+        assert cell(table(tables, "summary"), "milp", "max regret, train").text == "∞"
+        assert cell(table(tables, "t train"), "reg-d1", "best").values["problems"] == 3
+        assert cell(table(tables, "wilcoxon train"), "reg-d1", "best").values["problems"] == 4
+        # Three of four are better, and the fourth is the worst of all: W = 4 of 10.
+        assert cell(table(tables, "wilcoxon train"), "reg-d1", "best").values["p"] == 7 / 16
+        assert (
+            "both methods are finite; infinite figures are left out: reg-d1 1, milp 4."
+            in (table(tables, "t train").notes[0])
+        )
+        assert "rank last: reg-d1 1, milp 4." in table(tables, "wilcoxon train").notes[0]
+
+    def test_one_problem_has_no_tests(self):
+        (summary,) = make_tables(Results.of([record("best", "a", 2.0), record("reg-d1", "a", 1.0)]))
+        assert "No tests: one problem does not tell which method is better." in summary.notes
+
+    def test_the_eleven_are_not_listed(self):
+        eleven = [record(m, "seed=0", 1.0) for m in ELEVEN]
+        for runs in (eleven, [*eleven, record("mixture", "seed=0", 1.0)]):
+            caption = make_tables(Results.of(runs, ELEVEN))[0].caption
+            assert "the largest finite one of the paper's eleven methods, over 1 problem" in caption
+        assert "one of best, over" in make_tables(Results.of(eleven, ["best"]))[0].caption
 
     def test_p_values_by_hand(self):
         """Method one is better on all of five problems: (1/2)^5, times 2 for the two comparisons."""
@@ -322,7 +370,7 @@ class TestFormats:
         assert all(ord(sign) < 128 for sign in text)
 
     def test_wide_latex_tables_are_shrunk(self):
-        runs = [record(m, "a", 1.0 + k) for k, m in enumerate(ELEVEN)]
+        runs = [record(m, problem, 1.0 + k) for k, m in enumerate(ELEVEN) for problem in "ab"]
         text = write_tables(make_tables(Results.of(runs)), "latex")
         assert text.count(r"\resizebox") == text.count(r"\end{tabular}}") == 2
 
@@ -338,8 +386,14 @@ class TestFormats:
             assert part in text
         assert "\x1b" not in text
 
+    @pytest.mark.parametrize("name", ["text", "markdown", "latex"])
+    def test_names_are_on_one_line(self, name):
+        odd = "a\nb\tc\x07d\u2028e\x1b[1m"
+        text = write_tables(make_tables(Results.of([record("best", "a", 2.0, group=odd)])), name)
+        assert "a b c d e " in text and not any(sign in text for sign in "\t\x07\u2028\x1b")
+
     def test_wide_text_is_not_cut(self):
-        runs = [record(f"{m}", "a", 1.0 + k, 2.0) for k, m in enumerate(ELEVEN)]
+        runs = [record(f"{m}", problem, 1.0 + k, 2.0) for k, m in enumerate(ELEVEN) for problem in "ab"]
         text = write_tables(make_tables(Results.of(runs)), "text")
         assert "…" not in text
         head = next(line for line in text.splitlines() if line.split()[:2] == ["method", "reg-d1"])

@@ -2,16 +2,16 @@
 
 from rue.experiments.published import read_published
 from rue.experiments.results import Results
-from rue.experiments.run import Progress, Summary, dask_executor, run_experiment
+from rue.experiments.run import Advance, Summary, dask_executor, run_experiment
 from rue.experiments.spec import Experiment, Problem, Problems, Task, read_spec
 from rue.experiments.store import Store
 from rue.experiments.tables import make_tables, write_tables
 
 __all__ = [
+    "Advance",
     "Experiment",
     "Problem",
     "Problems",
-    "Progress",
     "Results",
     "Store",
     "Summary",

@@ -1,9 +1,9 @@
 """Records as arrays: by group, problems × methods.
 
-The max regret of a method on a problem is divided by the largest among the reference methods there (all methods, if
-none is named), so that problems with small and large costs count alike. A method beside the reference may exceed 1.
-Where no reference method has any regret, all that is finite counts 0; where the largest is infinite, what is infinite
-counts 1 and the rest 0.
+The max regret of a method on a problem is divided by the largest finite one among the reference methods there (all
+methods, if none is named), so that problems with small and large costs count alike. A method beside the reference may
+exceed 1. What is infinite stays infinite. Where no finite reference figure is above 0, all that is finite counts 0;
+where all of them are infinite there is nothing to divide by, and what is finite becomes a hole.
 
 A run that failed or was never done is a hole: not a number, counted, and never replaced by anything.
 """
@@ -55,7 +55,7 @@ class Group:
         return self.train if samples == "train" else self.test
 
     def normalised(self, samples: Samples) -> Array:
-        """Max regret, divided by the largest of the reference methods on each problem."""
+        """Max regret, divided by the largest finite one of the reference methods on each problem."""
         return self._normalised[samples]
 
     @cached_property
@@ -103,13 +103,23 @@ class Group:
         return {name: n for name, n in zip(self.methods, total, strict=True) if n}
 
     def idle(self, samples: Samples) -> int:
-        """Problems on which no reference method has any regret."""
-        return int((_largest(self._of_reference(samples)) <= NO_REGRET).sum())
+        """Problems on which no finite reference figure is above 0."""
+        return int((_largest_finite(self._of_reference(samples)) <= NO_REGRET).sum())
 
     def idle_for_reference_only(self, samples: Samples) -> int:
-        """Of these, the ones on which another method has some regret, which counts 0 like theirs."""
-        idle = _largest(self._of_reference(samples)) <= NO_REGRET
-        return int((idle & (_largest(self.regret(samples)) > NO_REGRET)).sum())
+        """Of these, the ones on which another method has some finite regret, which counts 0 like theirs."""
+        idle = _largest_finite(self._of_reference(samples)) <= NO_REGRET
+        return int((idle & (_largest_finite(self.regret(samples)) > NO_REGRET)).sum())
+
+    def partly_endless(self, samples: Samples) -> int:
+        """Problems that are divided by the largest finite reference figure, as others are infinite."""
+        reference = self._of_reference(samples)
+        return int((np.isinf(reference).any(axis=1) & np.isfinite(reference).any(axis=1)).sum())
+
+    def undivided(self, samples: Samples) -> int:
+        """Problems on which all reference figures are infinite: finite ones of other methods are holes there."""
+        reference = self._of_reference(samples)
+        return int((np.isinf(reference).any(axis=1) & ~np.isfinite(reference).any(axis=1)).sum())
 
     @property
     def reference_holes(self) -> int:
@@ -259,19 +269,25 @@ def _group(name: str, runs: Sequence[_Run], label: Mapping[str, str], reference:
 
 
 def _divided(regret: Array, reference: Sequence[int]) -> Array:
-    """Regrets as parts of the largest of the reference; see the head of this file for what is 0 and infinite."""
-    worst = _largest(regret[:, reference])[:, np.newaxis]
+    """Regrets as parts of the largest of the reference; see the head of this file for what is 0, infinite or a hole."""
+    chosen = regret[:, reference]
+    worst = _largest_finite(chosen)[:, np.newaxis]
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = regret / worst
-    share = np.where(worst <= NO_REGRET, np.where(np.isinf(regret), np.inf, 0.0), share)
-    share = np.where(np.isinf(worst), np.isinf(regret) * 1.0, share)
-    return np.where(np.isnan(regret) | np.isnan(worst), np.nan, share)
+        share = np.where(worst <= NO_REGRET, 0.0, regret / worst)
+    share = np.where(np.isinf(regret), np.inf, share)
+    nothing = np.isnan(chosen).all(axis=1)[:, np.newaxis]
+    return np.where(np.isnan(regret) | nothing, np.nan, share)
 
 
 def _largest(table: Array) -> Array:  # [row]
     """The largest of each row that is a number; where nothing is, not a number."""
     most = np.where(np.isnan(table), -np.inf, table).max(axis=1, initial=-np.inf)
     return np.where(most == -np.inf, np.nan, most)
+
+
+def _largest_finite(table: Array) -> Array:  # [row]
+    """The largest finite number of each row; where nothing is finite, not a number."""
+    return _largest(np.where(np.isinf(table), np.nan, table))
 
 
 def _first_number(one: float, other: float) -> float:

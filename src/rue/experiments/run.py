@@ -12,9 +12,9 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +39,7 @@ LOST_AT_DASK = ("KilledWorker", "CancelledError", "FutureCancelledError")
 Done = tuple[Record, Solution | None]
 
 
-class Progress(NamedTuple):
+class Advance(NamedTuple):
     """How far an experiment is, told after each task."""
 
     done: int  # of all tasks, with those that were there before
@@ -58,11 +58,16 @@ class Summary:
     added: int  # records of this run
     seconds: float
     stopped: bool  # by Ctrl-C or a signal to end
+    error: str = ""  # of the first task that failed
+    alike: int = 0  # failed tasks with that same error
 
     def __str__(self) -> str:
         failed = f", {self.failed} failed (--retry does them again)" if self.failed else ""
         stopped = "; stopped, the same command goes on" if self.stopped else ""
-        return f"{self.done} of {self.total} runs are done{failed}; {self.added} in {self.seconds:.0f} s now{stopped}"
+        runs = "1 run" if self.alike == 1 else f"{self.alike} runs"
+        error = f"; the first error, of {runs}: {' '.join(self.error.split())}" if self.failed else ""
+        now = f"{self.added} in {self.seconds:.0f} s now"
+        return f"{self.done} of {self.total} runs are done{failed}; {now}{stopped}{error}"
 
 
 def run_experiment(
@@ -72,7 +77,7 @@ def run_experiment(
     jobs: int = 1,
     executor: Executor | None = None,
     retry: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Advance], None] | None = None,
 ) -> Summary:
     """Do all tasks that the store does not have yet; with `retry`, also those that failed.
 
@@ -84,24 +89,47 @@ def run_experiment(
     store = Store(Path(folder))
     with store.writing() as writer, _stop_on_signals() as stop:
         known = writer.known()
-        writer.keep_spec(experiment.text, (task.key for task in tasks))
-        missing = [t for t in tasks if t.key not in known or (retry and known[t.key]["status"] == FAILED)]
-        status = {t.key: known[t.key]["status"] for t in tasks if t.key in known}
-        workers = _Processes(jobs) if executor is None else _Given(executor)
+        writer.keep_spec(experiment.text, map(_present, tasks))
+        there = {t.key: known[t.key] for t in tasks if t.key in known and _is_whole(t, known[t.key], store)}
+        missing = [t for t in tasks if t.key not in there or (retry and there[t.key]["status"] == FAILED)]
+        # The errors of those that failed, and None for the others.
+        errors = {key: _error_of(record) for key, record in there.items()}
         added = 0
-        for record, solution in _work(missing, workers, stop):
-            writer.add(record, solution)
-            added += 1
-            status[record["key"]] = record["status"]
-            if progress is not None:
-                failed = sum(s == FAILED for s in status.values())
-                progress(Progress(len(status), len(tasks), failed, record))
-    failed = sum(s == FAILED for s in status.values())
-    return Summary(len(tasks), len(status) - failed, failed, added, time.perf_counter() - began, stop.is_set())
+        workers = _Processes(jobs) if executor is None else _Given(executor)
+        with closing(_work(missing, workers, stop)) as work:
+            for record, solution in work:
+                writer.add(record, solution)
+                added += 1
+                errors[record["key"]] = _error_of(record)
+                if progress is not None:
+                    failed = sum(error is not None for error in errors.values())
+                    progress(Advance(len(errors), len(tasks), failed, record))
+    failures = [error for error in errors.values() if error is not None]
+    first = failures[0] if failures else ""
+    return Summary(
+        len(tasks), len(errors) - len(failures), len(failures), added, time.perf_counter() - began, stop.is_set(),
+        first, failures.count(first),
+    )  # fmt: skip
 
 
-def dask_executor(address: str) -> Executor:
-    """The workers of a Dask cluster; needs the `dask` extra."""
+def _present(task: Task) -> dict[str, str]:
+    """Where a task stands in the present experiment."""
+    problem = task.problem
+    return {"key": task.key, "group": problem.group, "size": problem.size, "problem": problem.model}
+
+
+def _is_whole(task: Task, record: Record, store: Store) -> bool:
+    """Whether all that is wanted of a task is there: with its record also its solution, if that is to be kept."""
+    return record["status"] == FAILED or not task.keep or store.has_solution(task.key)
+
+
+def _error_of(record: Record) -> str | None:
+    return str(record.get("error") or "no reason is known") if record["status"] == FAILED else None
+
+
+@contextmanager
+def dask_executor(address: str) -> Iterator[Executor]:
+    """The workers of a Dask cluster, to be used in a `with`; needs the `dask` extra."""
     try:
         from distributed import Client
     except ImportError:
@@ -111,12 +139,12 @@ def dask_executor(address: str) -> Executor:
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise BadInput(f"{address}: no Dask scheduler answers there ({reason}); expected tcp://host:port") from None
-    # Two tasks with the same arguments are told apart: one may be a second try.
-    executor: Executor = client.get_executor(pure=False)
-    return executor
+    with client:
+        # Two tasks with the same arguments are told apart: one may be a second try.
+        yield client.get_executor(pure=False)
 
 
-def _work(tasks: Iterable[Task], workers: "_Processes | _Given", stop: threading.Event) -> Iterator[Done]:
+def _work(tasks: Iterable[Task], workers: "_Processes | _Given", stop: threading.Event) -> Generator[Done]:
     """What comes of the tasks, in the order in which they end; those that lost their worker come last, one by one."""
     with workers:
         suspects: list[Task] = []
@@ -129,20 +157,24 @@ def _all_at_once(
     todo: deque[Task], workers: "_Processes | _Given", stop: threading.Event, suspects: list[Task]
 ) -> Iterator[Done]:
     running: dict[Future[Done], Task] = {}
-    while (todo or running) and not stop.is_set():
-        while todo and len(running) < workers.window:
-            task = todo.popleft()
-            running[workers.submit(task)] = task
-        ended, _ = wait(running, timeout=LOOK, return_when=FIRST_COMPLETED)
-        lost = [future for future in ended if _is_lost(future)]
-        if lost:
-            # Processes of one pool go down together, and nobody knows whose fault it was: all are suspects.
-            ended |= workers.renew(set(running))
-            suspects += [running[future] for future in ended if _is_lost(future)]
-        for future in ended:
-            del running[future]
-            if not _is_lost(future) and future.result()[0]["status"] != Status.INTERRUPTED:
-                yield future.result()
+    try:
+        while (todo or running) and not stop.is_set():
+            while todo and len(running) < workers.window:
+                task = todo.popleft()
+                running[workers.submit(task)] = task
+            ended, _ = wait(running, timeout=LOOK, return_when=FIRST_COMPLETED)
+            lost = [future for future in ended if _is_lost(future)]
+            if lost:
+                # Processes of one pool go down together, and nobody knows whose fault it was: all are suspects.
+                ended |= workers.renew(set(running))
+                suspects += [running[future] for future in ended if _is_lost(future)]
+            for future in ended:
+                del running[future]
+                if not _is_lost(future) and future.result()[0]["status"] != Status.INTERRUPTED:
+                    yield future.result()
+    finally:
+        if running:  # it was stopped, or the store takes no more
+            workers.give_up(running)
 
 
 def _alone(task: Task, workers: "_Processes | _Given", stop: threading.Event) -> Iterator[Done]:
@@ -176,9 +208,10 @@ class _Processes:
         self._pool = self._start()
 
     def submit(self, task: Task) -> "Future[Done]":
-        """Hand out a task."""
+        """Hand out a task; the pool starts its processes as it gets them."""
         try:
-            return self._pool.submit(perform, task)
+            with _ctrl_c_held_back():
+                return self._pool.submit(perform, task)
         except BrokenExecutor as error:  # a process died just now: the task shares the fate of the others
             future: Future[Done] = Future()
             future.set_exception(error)
@@ -190,6 +223,13 @@ class _Processes:
         self._pool = self._start()
         return running
 
+    def give_up(self, running: "Iterable[Future[Done]]") -> None:
+        """What is still at work is not waited for."""
+        # A result that is on its way when its process ends would be waited for as long as anybody can still write.
+        self._pool._result_queue._writer.close()  # type: ignore[attr-defined]
+        for process in list(self._pool._processes.values()):
+            process.kill()
+
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self._jobs, mp_context=context, initializer=_begin_to_work)
@@ -197,9 +237,7 @@ class _Processes:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for process in multiprocessing.active_children():  # what is still at work was stopped, and is not waited for
-            process.terminate()
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _Given:
@@ -221,6 +259,11 @@ class _Given:
         """It is not ours to renew, and the others may well go on."""
         return set()
 
+    def give_up(self, running: "Iterable[Future[Done]]") -> None:
+        """Take back what was handed out; what somebody has begun is theirs to end."""
+        for future in running:
+            future.cancel()
+
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None: ...
@@ -237,6 +280,16 @@ def _begin_to_work() -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Processes that are started meanwhile never get it, from their very beginning; this one gets it afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -18,25 +18,36 @@
     model = "mine.rue"
     test = "fresh.rue"                # another model on the same graph
 
+Files are looked for beside the TOML file, those that a domain reads (`data`, `bathymetry`) too.
+
 A task is one method on one problem. Its key is a hash of all that its result depends on: the problem (of a file, its
-contents), the method with all its parameters, and the limit. A changed parameter is a new task, and a name or a title
-is none of it.
+name and contents, wherever it lies), the method with all its parameters, and the limit. A changed parameter is a new
+task, and a name or a title is none of it.
 """
 
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rue import specs
-from rue._check import real_number
+from rue._check import one_of, real_number, whole_number
 from rue._check import seed as check_seed
+from rue.domains.base import TRAINING, Domain
 from rue.errors import BadFile, BadInput, RueError, unknown_name
+from rue.select import WAYS
 from rue.solution import Solver
+
+# Parameters of domains that name a file.
+FILE_PARAMETERS = ("data", "bathymetry")
+OF_THE_FILE = ("folder", "text")  # what nobody writes into it
+OF_DOMAINS = ("sizes", "seeds", "samples", "pool", "by")
+
+Method = str | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -45,9 +56,21 @@ class Problem:
 
     group: str  # the domain, or the name of a file
     size: str  # "8×8"
-    model: str  # as on the command line: a domain with its parameters, or a file
-    test: str = ""  # so many fresh draws, or another model
-    contents: str = ""  # a hash of the files, if the model or the test is one
+    model: str  # as on the command line: a domain with its parameters, or a file; files with their whole path
+    test: str = ""  # so many fresh draws, or a file
+    contents: str = ""  # a hash of the files, if there are any
+    files: tuple[str, ...] = ()  # whole paths of all files that the model and the test are read from
+
+    def without_folders(self, text: str) -> str:
+        """The model or the test with the bare names of its files: the same wherever they lie."""
+        for path in sorted(self.files, key=len, reverse=True):  # one path may be the beginning of another
+            text = text.replace(path, Path(path).name)
+        return text
+
+    def check_files(self) -> None:
+        """Files that are no longer what the key says would be somebody else's task."""
+        if self.contents and self.contents != _contents(map(_hash, map(Path, self.files))):
+            raise BadInput(f"{', '.join(self.files)}: changed since the experiment began; expected the same contents")
 
 
 @dataclass(frozen=True)
@@ -74,8 +97,8 @@ class Task:
         """All that the result depends on, in plain values."""
         problem = self.problem
         return {
-            "model": problem.model,
-            "test": problem.test,
+            "model": problem.without_folders(problem.model),
+            "test": problem.without_folders(problem.test),
             "contents": problem.contents,
             "solver": self.solver.name,
             "parameters": asdict(self.solver),
@@ -96,52 +119,80 @@ class Problems:
     pool: int | None = None
     by: str = "coverage"
     test: int | str | None = None
-    methods: Sequence[str | Mapping[str, Any]] | None = None  # other than those of the experiment
+    methods: Sequence[Method] | None = None  # other than those of the experiment
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if (self.domain is None) == (self.model is None):
+        for name in ("domain", "model", "name"):
+            _text(name, getattr(self, name))
+        if bool(self.domain) == bool(self.model):
             raise BadInput("expected either a domain or a model")
-        if self.domain is not None and self.seeds is None:
+        if self.methods is not None:
+            _solvers(self.methods)
+        if self.seconds is not None:
+            _seconds(self.seconds)
+        if self.test is not None and not isinstance(self.test, str):
+            whole_number("test", self.test, 1)
+        if self.model:
+            self._check_model()
+        else:
+            self._check_domain()
+
+    def _check_model(self) -> None:
+        given = [f.name for f in fields(self) if f.name in OF_DOMAINS and getattr(self, f.name) != f.default]
+        if given:
+            raise BadInput(f"{given[0]} is given with the model {self.model}; expected it with a domain only")
+        if isinstance(self.test, int):
+            raise BadInput(f"test is {self.test} with the model {self.model}; expected another model to test on")
+
+    def _check_domain(self) -> None:
+        if self.seeds is None:
             raise BadInput(f"the seeds of {self.domain} are missing; expected seeds = 25, or a list of whole numbers")
-        if self.model is not None:
-            given = [f.name for f in fields(self) if f.name in OF_DOMAINS and getattr(self, f.name) != f.default]
-            if given:
-                raise BadInput(f"{given[0]} is given with the model {self.model}; expected it with a domain only")
+        self._seeds()
+        sizes: Any = self.sizes
+        if not isinstance(sizes, list | tuple) or not sizes or not all(isinstance(size, Mapping) for size in sizes):
+            raise BadInput(f"sizes is {sizes!r}; expected a list of tables such as {{ width = 8, height = 8 }}")
+        if any("seed" in size for size in sizes):
+            raise BadInput("seed is given in sizes; expected the seeds as seeds = 25, or a list of whole numbers")
+        least = TRAINING if self.samples is None else whole_number("samples", self.samples, 1)
+        if self.pool is not None and whole_number("pool", self.pool, 1) < least:
+            raise BadInput(f"pool is {self.pool}; expected as many as the {least} samples chosen out of it, or more")
+        one_of("way to select samples", self.by, WAYS)
+        if self.pool is None and self.by != "coverage":
+            raise BadInput(f"by is {self.by!r} and there is no pool; expected a pool to choose the samples from")
 
     def expand(self, folder: Path) -> Iterator[Problem]:
         """The problems, size by size."""
-        test = "" if self.test is None else str(self.test)
-        if self.model is not None:
-            files = [_file(folder, self.model)] + ([_file(folder, test)] if test else [])
-            yield Problem(
-                self.name or Path(self.model).stem, "", str(files[0]), str(files[1]) if test else "", _contents(files)
-            )
+        hashes = _Hashes()
+        test = _Source(str(self.test or "")) if not isinstance(self.test, str) else _file_source(folder, self.test)
+        if self.model:
+            model = _file_source(folder, self.model)
+            yield _problem(self.name or Path(self.model).stem, "", model, test, hashes)
             return
         drawn = {"samples": self.samples, "pool": self.pool, "by": self.by if self.pool else None}
+        extra = "".join(f",{key}={value}" for key, value in drawn.items() if value is not None)
         for size in self.sizes:
             for seed in self._seeds():
                 domain = specs.make_domain(str(self.domain), {**size, "seed": seed})
-                extra = [f"{key}={value}" for key, value in drawn.items() if value is not None]
-                yield Problem(self.name or domain.name, _size_in_words(size), ",".join([domain.spec, *extra]), test)
+                model = _domain_source(folder, domain, extra)
+                yield _problem(self.name or domain.name, _size_in_words(size), model, test, hashes)
 
     def _seeds(self) -> Sequence[int]:
         if isinstance(self.seeds, int) and not isinstance(self.seeds, bool):
-            return range(self.seeds)
-        if isinstance(self.seeds, list):
-            return [check_seed(seed) for seed in self.seeds]
-        raise BadInput(f"seeds is {self.seeds!r}; expected a whole number, or a list of them")
-
-
-OF_THE_FILE = ("folder", "text")  # what nobody writes into it
-OF_DOMAINS = ("sizes", "seeds", "samples", "pool", "by")
+            return range(whole_number("seeds", self.seeds, 1))
+        if not isinstance(self.seeds, list | tuple) or not self.seeds:
+            raise BadInput(f"seeds is {self.seeds!r}; expected a whole number, or a list of them")
+        seeds = [check_seed(seed) for seed in self.seeds]
+        if len(set(seeds)) < len(seeds):
+            raise BadInput(f"seeds is {self.seeds!r}; expected each seed once")
+        return seeds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """Methods and problems; every method on every problem."""
 
-    methods: Sequence[str | Mapping[str, Any]]
+    methods: Sequence[Method]
     problems: Sequence[Problems]
     title: str = ""
     seconds: float = 600.0
@@ -150,24 +201,51 @@ class Experiment:
     folder: Path = field(default=Path())  # where files are looked for
     text: str = ""  # of the file it was read from
 
+    def __post_init__(self) -> None:
+        _text("title", self.title)
+        _seconds(self.seconds)
+        whole_number("keep", self.keep, 0)
+        solvers = _solvers(self.methods)
+        problems: Any = self.problems
+        if not isinstance(problems, list | tuple) or not problems or not all(isinstance(p, Problems) for p in problems):
+            raise BadInput("there are no problems; expected one or more tables [[problems]]")
+        for table in self.problems:
+            solvers += [] if table.methods is None else _solvers(table.methods)
+        if not isinstance(self.reference, list | tuple):
+            raise BadInput(f"reference is {self.reference!r}; expected a list of methods")
+        for name in self.reference:
+            one_of("method in reference", name, {specs.short_name(solver) for solver in solvers})
+
     def tasks(self) -> list[Task]:
         """All tasks, problem by problem, so that what belongs to one problem is done together."""
         tasks: dict[str, Task] = {}
         for number, table in enumerate(self.problems):
             try:
-                tasks |= {task.key: task for task in self._tasks_of(table)}
+                for task in self._tasks_of(table):
+                    tasks[task.key] = _merged(tasks.get(task.key, task), task)
             except RueError as error:
                 raise BadInput(f"problems, table {number + 1}: {error}") from None
         return list(tasks.values())
 
     def _tasks_of(self, table: Problems) -> Iterator[Task]:
-        solvers = [_solver(method) for method in (self.methods if table.methods is None else table.methods)]
-        seconds = real_number("seconds", self.seconds if table.seconds is None else table.seconds, "0 or more", 0)
+        solvers = _solvers(self.methods if table.methods is None else table.methods)
+        seconds = _seconds(self.seconds if table.seconds is None else table.seconds)
         seen: dict[str, int] = {}
         for problem in table.expand(self.folder):
             seen[problem.size] = seen.get(problem.size, 0) + 1
             for solver in solvers:
                 yield Task(problem, solver, seconds, keep=seen[problem.size] <= self.keep)
+
+
+def _merged(one: Task, other: Task) -> Task:
+    """The same task in two tables. It has one record, which can stand in one place only."""
+    places = [(task.problem.group, task.problem.size) for task in (one, other)]
+    if places[0] != places[1]:
+        first, second = (" ".join(filter(None, place)) for place in places)
+        raise BadInput(
+            f"{one.method} on {one.problem.model} is both in {first!r} and in {second!r}; expected it in one of them"
+        )
+    return replace(one, keep=one.keep or other.keep)
 
 
 def read_spec(path: str | Path) -> Experiment:
@@ -209,12 +287,29 @@ def _from_table(kind: type, table: Mapping[str, Any], what: str) -> Any:
     return kind(**table)
 
 
-def _solver(method: str | Mapping[str, Any]) -> Solver:
+def _solvers(methods: Sequence[Method]) -> list[Solver]:
+    """The solvers of a list of methods, as they stand in a spec."""
+    given: Any = methods
+    if not isinstance(given, list | tuple) or not given:
+        raise BadInput(f"methods is {given!r}; expected a list of one method or more")
+    return [_solver(method) for method in methods]
+
+
+def _solver(method: Method) -> Solver:
     if isinstance(method, str):
         return specs.parse_method(method)
     if not isinstance(method, Mapping) or "name" not in method:
         raise BadInput(f'the method {method!r} has no name; expected "reg-d3", or {{ name = "reg", steps = 3 }}')
     return specs.parse_method(str(method["name"]), {key: value for key, value in method.items() if key != "name"})
+
+
+def _text(name: str, value: object) -> None:
+    if not isinstance(value, str | None):
+        raise BadInput(f"{name} is {value!r}; expected text")
+
+
+def _seconds(value: object) -> float:
+    return real_number("seconds", value, "0 or more", 0)
 
 
 def _size_in_words(size: Mapping[str, Any]) -> str:
@@ -224,15 +319,56 @@ def _size_in_words(size: Mapping[str, Any]) -> str:
     return ", ".join(square + (rest if square else [f"{key}={value}" for key, value in size.items()]))
 
 
+class _Source(NamedTuple):
+    """What a model is read from, as on the command line, and the files in it."""
+
+    text: str
+    files: tuple[Path, ...] = ()
+
+
+class _Hashes(dict[Path, bytes]):
+    """The hashes of files, each read once for all the problems that share it."""
+
+    def __missing__(self, path: Path) -> bytes:
+        self[path] = _hash(path)
+        return self[path]
+
+
+def _problem(group: str, size: str, model: _Source, test: _Source, hashes: _Hashes) -> Problem:
+    files = model.files + test.files
+    contents = _contents(hashes[path] for path in files) if files else ""
+    return Problem(group, size, model.text, test.text, contents, tuple(map(str, files)))
+
+
+def _file_source(folder: Path, name: str) -> _Source:
+    path = _file(folder, name)
+    return _Source(str(path), (path,))
+
+
+def _domain_source(folder: Path, domain: Domain, extra: str) -> _Source:
+    names = [name for name in FILE_PARAMETERS if getattr(domain, name, None) is not None]
+    files = {name: _file(folder, getattr(domain, name)) for name in names}
+    for name, path in files.items():
+        if "," in str(path) or str(path) != str(path).strip():
+            raise BadInput(f"{name} is {str(path)!r}; expected a path without commas and without spaces at its end")
+    whole: dict[str, Any] = {name: str(path) for name, path in files.items()}
+    return _Source(replace(domain, **whole).spec + extra, tuple(files.values()))
+
+
 def _file(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.is_file():
         raise BadInput(f"{path}: there is no such file")
-    return path
+    return path.absolute()
 
 
-def _contents(files: Sequence[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:32]
+def _hash(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").digest()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _contents(hashes: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(hashes)).hexdigest()[:32]

@@ -7,6 +7,7 @@ line for each value, with all its digits.
 import csv
 import io
 import math
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -80,7 +81,7 @@ def make_tables(results: Results, published: Published | None = None) -> list[Ta
         tables.append(_summary(group, results.reference, figures, source))
         if len(group.sizes) > 1:
             tables += _by_size(group)
-        if len(group.methods) > 1:
+        if _can_be_tested(group):
             tables += _p_values(group)
     return tables
 
@@ -88,6 +89,10 @@ def make_tables(results: Results, published: Published | None = None) -> list[Ta
 def write_tables(tables: Sequence[Table], format: str = "text") -> str:
     """The tables as `text`, `markdown`, `latex` or `csv`."""
     return FORMATS[one_of("format", format, FORMATS)](tables)
+
+
+def _can_be_tested(group: Group) -> bool:
+    return len(group.methods) > 1 and len(group.problems) > 1
 
 
 def _summary(
@@ -103,7 +108,7 @@ def _summary(
         columns[f"{source}, seconds"] = _published(group, published, "seconds")
     columns["above bound"] = _above_bound(group)
     caption = (
-        f"Mean; standard deviation of max regret, on each problem divided by the largest of "
+        f"Mean; standard deviation of max regret, on each problem divided by the largest finite one of "
         f"{_in_words(group.reference, group.methods)}, over {_count(len(group.problems), 'problem')}"
         f"{' of ' + _count(len(group.sizes), 'size') if len(group.sizes) > 1 else ''}; mean seconds of the solver; "
         f"median of how far the max regret (train) is above what is proved to be the least that any policy can reach."
@@ -145,9 +150,10 @@ def _p_table(group: Group, samples: Samples, test: str, comparison: Comparison, 
     p, corrected = getattr(comparison, test), getattr(comparison, f"{test}_holm")
     shown = comparison.difference < 0 if test == "t" else p < 0.5
     numbers = range(len(group.methods))
+    used = comparison.finite_pairs if test == "t" else comparison.pairs
     rows = [
         Row(group.methods[i], tuple(_p_cell(p[i, j], corrected[i, j], pairs[j], shown[i, j]) for j in numbers))
-        for i, pairs in enumerate(comparison.pairs)
+        for i, pairs in enumerate(used)
     ]
     caption = (
         f"p-values of the {TESTS[test]}, one-sided: the method of the row is better (lower) than that of the column. "
@@ -155,7 +161,17 @@ def _p_table(group: Group, samples: Samples, test: str, comparison: Comparison, 
         f"{NOTHING} where {'its mean is not lower' if test == 't' else 'the ranks do not favour it'}."
     )
     title = f"{group.name}: {TESTS[test]}, {samples}"
-    return Table(group.name, f"{test} {samples}", title, caption, ("method", *group.methods), (means, *rows))
+    notes = tuple(_notes_of_test(group, samples, test))
+    return Table(group.name, f"{test} {samples}", title, caption, ("method", *group.methods), (means, *rows), notes)
+
+
+def _notes_of_test(group: Group, samples: Samples, test: str) -> Iterator[str]:
+    """What a test does with infinite figures."""
+    endless = group.endless(samples)
+    if endless and test == "t":
+        yield f"On the problems on which both methods are finite; infinite figures are left out: {_each(endless)}."
+    elif endless:
+        yield f"Infinite figures rank last: {_each(endless)}."
 
 
 def _comparisons(p: Array) -> int:
@@ -185,17 +201,19 @@ def _moments(figures: Array, shown: Callable[[Moments], str]) -> list[Cell]:
     """One cell for each method, of figures [problem, method]; the least mean is the best."""
     moments = [describe(column) for column in figures.T]
     texts = [shown(one) for one in moments]
-    least = min((one.mean for one in moments if math.isfinite(one.mean)), default=math.nan)
+    least = min((one.rank for one in moments if math.isfinite(one.mean)), default=None)
     # What looks equal is equally good.
-    best = {_first_part(text) for one, text in zip(moments, texts, strict=True) if one.mean == least}
-    return [
-        Cell(text, {"mean": one.mean, "deviation": one.deviation, "problems": one.problems}, _first_part(text) in best)
-        for one, text in zip(moments, texts, strict=True)
-    ]
+    best = {_first_part(text) for one, text in zip(moments, texts, strict=True) if one.rank == least}
+    return [Cell(text, _values(one), _first_part(text) in best) for one, text in zip(moments, texts, strict=True)]
+
+
+def _values(moments: Moments) -> dict[str, float]:
+    values = {"mean": moments.mean, "deviation": moments.deviation, "problems": moments.problems}
+    return {**values, "infinite": moments.endless} if moments.endless else values
 
 
 def _first_part(text: str) -> str:
-    """The mean, without the deviation."""
+    """The mean, with how many are infinite, without the deviation."""
     return text.partition(";")[0]
 
 
@@ -227,12 +245,17 @@ def _p_cell(p: float, corrected: float, pairs: int, shown: bool) -> Cell:
     return Cell(text + star if shown else NOTHING, values)
 
 
-def _regret_text(moments: Moments) -> str:
+def mean_text(moments: Moments) -> str:
+    """The mean of what is finite, and how many are not: `0.207 (1 ∞)`."""
     if math.isnan(moments.mean):
         return NOTHING
     if math.isinf(moments.mean):
         return "∞"
-    return f"{moments.mean:.3f}" + ("" if math.isnan(moments.deviation) else f"; {moments.deviation:.2f}")
+    return f"{moments.mean:.3f}" + (f" ({moments.endless} ∞)" if moments.endless else "")
+
+
+def _regret_text(moments: Moments) -> str:
+    return mean_text(moments) + ("" if math.isnan(moments.deviation) else f"; {moments.deviation:.2f}")
 
 
 def _seconds_text(seconds: float) -> str:
@@ -267,6 +290,8 @@ def _notes(group: Group, reference: Sequence[str]) -> Iterator[str]:
         )
     for samples in _sets(group):
         yield from _notes_of_regret(group, samples)
+    if len(group.methods) > 1 and not _can_be_tested(group):
+        yield "No tests: one problem does not tell which method is better."
     proved = int((group.bound > 0).sum())
     yield f"A lower bound on the max regret of every policy is proved on {proved} of {len(group.problems)} problems."
     if group.contradictions:
@@ -281,12 +306,21 @@ def _notes_of_regret(group: Group, samples: Samples) -> Iterator[str]:
     idle, only = group.idle(samples), group.idle_for_reference_only(samples)
     if idle:
         yield (
-            f"No reference method has any regret ({samples}) on {idle} of {len(group.problems)} problems, which count "
-            f"0 for every method{f'; on {only} of them another method has some' if only else ''}."
+            f"No reference method has any finite regret ({samples}) on {idle} of {len(group.problems)} problems, where "
+            f"all finite ones count 0{f'; on {only} of them another method has some' if only else ''}."
         )
     endless = group.endless(samples)
     if endless:
-        yield f"Policies that may never reach the goal, with infinite regret ({samples}): {_each(endless)}."
+        yield (
+            f"Policies that may never reach the goal, with infinite regret ({samples}), which is left out of the "
+            f"means and counted beside them: {_each(endless)}."
+        )
+    partly, undivided = group.partly_endless(samples), group.undivided(samples)
+    if partly or undivided:
+        yield (
+            f"Infinite reference figures ({samples}): some of them on {_count(partly, 'problem')}, divided by the "
+            f"largest finite one; all of them on {_count(undivided, 'problem')}, where finite ones are left out."
+        )
 
 
 def _missing_at(group: Group) -> tuple[str, ...]:
@@ -326,9 +360,16 @@ def _duration(seconds: float) -> str:
 
 
 def _in_words(reference: Sequence[str], methods: Sequence[str]) -> str:
+    if set(reference) == set(ELEVEN):
+        return "the paper's eleven methods"
     if len(reference) == len(methods):
         return "all methods"
     return ", ".join(reference)
+
+
+def _plain(text: str) -> str:
+    """A text on one line: what ends lines or controls a printer becomes a space."""
+    return "".join(" " if unicodedata.category(sign) in ("Cc", "Zl", "Zp") else sign for sign in text)
 
 
 def _as_text(tables: Sequence[Table]) -> str:
@@ -339,17 +380,17 @@ def _one_as_text(table: Table) -> str:
     """As wide as it needs to be; what is around it, in lines of a readable length."""
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(table.columns):
-        drawn.add_column(Text(name), justify="left" if number == 0 else "right", no_wrap=True)
+        drawn.add_column(Text(_plain(name)), justify="left" if number == 0 else "right", no_wrap=True)
     for row in table.rows:
-        drawn.add_row(Text(row.name), *(Text(cell.text) for cell in row.cells))
+        drawn.add_row(Text(_plain(row.name)), *(Text(cell.text) for cell in row.cells))
     stream = io.StringIO()
     wide = Console(file=stream, width=10_000, color_system=None, legacy_windows=False)
     narrow = Console(file=stream, width=100, color_system=None, legacy_windows=False)
-    narrow.print(Text(table.title))
-    narrow.print(Text(table.caption))
+    narrow.print(Text(_plain(table.title)))
+    narrow.print(Text(_plain(table.caption)))
     wide.print(drawn)
     for note in table.notes:
-        narrow.print(Text(note))
+        narrow.print(Text(_plain(note)))
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
@@ -374,7 +415,7 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 def _in_markdown(text: str) -> str:
     """Signs that mean something to Markdown, as themselves, and on one line."""
-    escaped = "".join(f"\\{sign}" if sign in "\\`*_[]<>|#~$" else sign for sign in " ".join(text.split()))
+    escaped = "".join(f"\\{sign}" if sign in "\\`*_[]<>|#~$" else sign for sign in " ".join(_plain(text).split()))
     return escaped.replace("&", "&amp;")
 
 
@@ -406,7 +447,7 @@ def _one_as_latex(table: Table) -> str:
 
 
 def _in_latex(text: str) -> str:
-    return "".join(LATEX_SIGNS.get(sign, sign) for sign in text)
+    return "".join(LATEX_SIGNS.get(sign, sign) for sign in _plain(text))
 
 
 def _bold(cell: Cell, escape: Callable[[str], str], before: str, after: str) -> str:

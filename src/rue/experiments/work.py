@@ -38,6 +38,7 @@ def perform(task: Task) -> tuple[Record, Solution | None]:
     record = new_record(task)
     solution = None
     try:
+        record |= {"versions": versions(), "machine": machine()}
         record["compile_seconds"] = _make_ready(task.solver)
         train, test = _samples(task.problem)
         solution = solve(replace(train), task.solver, limits=Limits(task.seconds), bound=False)
@@ -51,8 +52,6 @@ def perform(task: Task) -> tuple[Record, Solution | None]:
     record |= {
         "wall_seconds": time.perf_counter() - began,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": _versions(),
-        "machine": _machine(),
     }
     return record, solution if task.keep else None
 
@@ -79,6 +78,7 @@ def _make_ready(solver: Solver) -> float:
 @lru_cache(maxsize=REMEMBERED)
 def _samples(problem: Problem) -> tuple[UMDP, UMDP | None]:
     """The samples to plan with and those to test on."""
+    problem.check_files()
     train = specs.read_model(problem.model)
     if not problem.test:
         return train, None
@@ -102,18 +102,20 @@ def _findings(model: UMDP, solution: Solution) -> Record:
 
 
 @lru_cache(maxsize=1)
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that results may depend on."""
+    found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            versions[package] = version(package)
+            found[package] = version(package)
         except PackageNotFoundError:
             continue
-    return versions
+    return found
 
 
 @lru_cache(maxsize=1)
-def _machine() -> dict[str, str | int]:
+def machine() -> dict[str, str | int]:
+    """The system, the processor and its cores: what times depend on."""
     return {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count() or 1}
 
 

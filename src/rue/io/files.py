@@ -104,7 +104,12 @@ def load(path: str | Path) -> Any:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file, whole or not at all."""
-    _write_atomically(Path(path), lambda stream: stream.write(text.encode()))
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file, whole or not at all."""
+    _write_atomically(Path(path), lambda stream: stream.write(data))
 
 
 def _write_atomically(target: Path, write: Callable[[IO[bytes]], object]) -> None:

@@ -13,6 +13,8 @@ from rue.report import style
 from rue.solution import Solution
 
 FIRST_SECONDS = 1e-3
+# Of the largest value that is known, and at all: less is 0, which solvers end at up to rounding.
+NOTHING, LEAST = 1e-9, 1e-12
 
 
 @style.styled
@@ -34,9 +36,11 @@ def draw_bounds(solutions: Mapping[str, Solution]) -> Figure:
     begin = min(float(trace[0, 0]) for trace in traces.values())
     end = max(float(trace[-1, 0]) for trace in traces.values())
     top = {solution.solver.measures: 0.0 for solution in solutions.values()}
+    nothing = max(LEAST, NOTHING * max(_largest(one, traces[name]) for name, one in solutions.items()))
     for name, solution in solutions.items():
-        measure = solution.solver.measures
-        top[measure] = max(top[measure], _ceiling(traces[name]))
+        bounds = traces[name][:, 1:]
+        bounds[np.abs(bounds) < nothing] = 0.0
+        top[solution.solver.measures] = max(top[solution.solver.measures], _ceiling(traces[name]))
     for axes, (name, solution) in zip(panels, solutions.items(), strict=False):
         _draw(axes, traces[name], top[solution.solver.measures])
         axes.set_title(f"{name}: {solution.status.value.replace('_', ' ')}", loc="left")
@@ -66,6 +70,12 @@ def _trace(solution: Solution) -> Array:  # [points, 3]
     return trace
 
 
+def _largest(solution: Solution, trace: Array) -> float:
+    """The largest finite number that is known of a solution."""
+    values = np.concatenate([trace[:, 1:].ravel(), solution.regret])
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
 def _ceiling(trace: Array) -> float:
     """The end of the axis: the first upper bound, unless it is far above the last one."""
     finite = trace[np.isfinite(trace[:, 2]), 2]
@@ -88,6 +98,7 @@ def _draw(axes: Axes, trace: Array, top: float) -> None:
     style.plain_numbers(axes.xaxis)
     axes.set_ylim(0, top if top > 0 else 1.0)
     style.plain_axes(axes)
+    style.plain_ticks(axes.yaxis)
     _write_last(axes, float(seconds[-1]), float(lower[-1]), float(upper[-1]), top)
 
 

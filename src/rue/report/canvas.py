@@ -45,16 +45,24 @@ class Sheet:
     across: int
     width: float  # of a panel
     height: float
+    title: float  # inches of the widest title
     key: tuple[KeyItem, ...]
     credit: str
     bar: bool
     degrees: bool
 
     @property
+    def pitch(self) -> float:
+        """Inches from one panel to the next: no title reaches into the next one's."""
+        return max(self.width, self.title) + GAP
+
+    @property
     def figure_width(self) -> float:
         """Inches; wide enough for the longest line of the key."""
         right = RIGHT + (BAR_ROOM if self.bar else 0.0) + (DEGREES + 0.3 if self.degrees else 0.0)
-        panels = LEFT + self.across * self.width + (self.across - 1) * GAP + right
+        panels = LEFT + (self.across - 1) * self.pitch + self.width + right
+        titles = LEFT + (self.across - 1) * self.pitch + self.title + RIGHT
+        panels = max(panels, titles)
         return max([panels, *(LEFT + item.room for item in self.key)])
 
     @property
@@ -78,7 +86,7 @@ class Sheet:
         axes = []
         for number in range(self.panels):
             row, column = divmod(number, self.across)
-            left = LEFT + column * (self.width + GAP)
+            left = LEFT + column * self.pitch
             bottom = height - (row + 1) * (above + self.height) - row * BELOW
             axes.append(figure.add_axes((left / width, bottom / height, self.width / width, self.height / height)))
         self._draw_key(figure, lines, foot)
@@ -89,7 +97,7 @@ class Sheet:
     def add_bar(self, figure: Figure, mappable: ScalarMappable, label: str) -> None:
         """The colour bar, at the right of all panels, about as high as one of them, four inches at most."""
         width, height = figure.get_size_inches()
-        left = LEFT + self.across * self.width + (self.across - 1) * GAP + (DEGREES + 0.4 if self.degrees else 0.2)
+        left = LEFT + (self.across - 1) * self.pitch + self.width + (DEGREES + 0.4 if self.degrees else 0.2)
         top = height - ABOVE - (DEGREES if self.degrees else 0.0)
         size = min(max(self.height, 1.8), 4.0, top - 0.1)
         place = figure.add_axes((left / width, (top - size) / height, BAR / width, size / height), label="bar")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from rue._flat import Array
 from rue.errors import BadInput
 from rue.experiments.results import Group, Results, Samples
-from rue.experiments.statistics import Band, bootstrap_band, describe, t_band
+from rue.experiments.statistics import Band, Moments, bootstrap_band, describe, t_band
 from rue.report import style
 
 REGRET = "normalised max regret"
@@ -45,10 +45,20 @@ MOST_TICKS = 8
 BESIDE_TITLE = 1.0  # inches of a panel that its title does not have
 LONGEST_SIZE = 1.2  # inches of a size's name
 BAND, SIGN = 3.0, 5.0  # points
+ENDLESS_ROWS = 4
 THIN = {"*": 1.7, "P": 1.35, "X": 1.35}  # look smaller than they are
 
 
-Point = tuple[str, float, float, bool]  # a method, its seconds and regret, and whether it is on the front
+class Point(NamedTuple):
+    """A method between time and regret."""
+
+    method: str
+    name: str  # as it is written there
+    seconds: float
+    regret: float
+    best: bool  # whether it is on the front
+
+
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
@@ -84,28 +94,32 @@ class Look:
 
 
 def draw_experiment(results: Results) -> list[Picture]:
-    """All pictures of an experiment that it has figures for."""
-    pictures = [Picture("regret-train", "Max regret over size", _caption("train"), draw_regret(results, "train"))]
-    if any(group.has_test for group in results.groups):
+    """All pictures of an experiment that it has figures for; none if all of its runs failed."""
+    pictures = []
+    if any(_has_figures(group, "train") for group in results.groups):
+        pictures.append(Picture("regret-train", "Max regret over size", _caption("train"), draw_regret(results)))
+    if any(_has_figures(group, "test") for group in results.groups):
         title = "Max regret over size, on samples that were not planned with"
         pictures.append(Picture("regret-test", title, _caption("test"), draw_regret(results, "test")))
-    pictures.append(
-        Picture(
-            "seconds",
-            "Solution time over size",
-            "Mean seconds of the solver for each method, with 95 % confidence bands (bootstrap).",
-            draw_seconds(results),
+    if any(_was_run(group) for group in results.groups):
+        pictures.append(
+            Picture(
+                "seconds",
+                "Solution time over size",
+                "Mean seconds of the solver for each method, with 95 % confidence bands (bootstrap).",
+                draw_seconds(results),
+            )
         )
-    )
-    pictures.append(
-        Picture(
-            "tradeoff",
-            "Regret against time",
-            "Mean normalised max regret (train) and mean seconds of each method. The line joins the methods that no "
-            "other one beats in both.",
-            draw_tradeoff(results),
+    if any(_has_figures(group, "train") for group in results.groups):
+        pictures.append(
+            Picture(
+                "tradeoff",
+                "Regret against time",
+                "Mean normalised max regret (train) and mean seconds of each method. The line joins the methods that "
+                "no other one beats in both; those with an infinite figure, “(1 ∞)”, are not on it.",
+                draw_tradeoff(results),
+            )
         )
-    )
     if any((group.bound > 0).any() for group in results.groups):
         pictures.append(
             Picture(
@@ -122,9 +136,11 @@ def draw_experiment(results: Results) -> list[Picture]:
 @style.styled
 def draw_regret(results: Results, samples: Samples = "train") -> Figure:
     """Mean normalised max regret over the size of problems, with confidence bands; one panel for each group."""
-    groups = [group for group in results.groups if samples == "train" or group.has_test]
-    if not groups:
+    groups = [group for group in results.groups if _has_figures(group, samples)]
+    if not groups and samples == "test":
         raise BadInput("no run was judged on test samples; expected an experiment with a test set")
+    if not groups:
+        raise BadInput("no run has a figure; expected some that did not fail")
 
     def draw(axes: Axes, group: Group, looks: Mapping[str, Look]) -> None:
         _draw_over_size(axes, group, looks, group.normalised(samples), t_band)
@@ -145,7 +161,10 @@ def draw_seconds(results: Results) -> Figure:
             style.plain_numbers(axes.yaxis)
         axes.set_ylabel("seconds (mean)")
 
-    return _panels(results.groups, draw, line=True)
+    groups = [group for group in results.groups if _was_run(group)]
+    if not groups:
+        raise BadInput("no run has a time; expected some that did not fail")
+    return _panels(groups, draw, line=True)
 
 
 @style.styled
@@ -154,10 +173,12 @@ def draw_tradeoff(results: Results) -> Figure:
     to_name: list[tuple[Axes, Sequence[Point], Mapping[str, Look], tuple[Array, Array]]] = []
 
     def draw(axes: Axes, group: Group, looks: Mapping[str, Look]) -> None:
-        regret = np.array([describe(column).mean for column in group.normalised("train").T])
+        moments = [describe(column) for column in group.normalised("train").T]
+        regret = np.array([one.mean for one in moments])
+        endless = np.array([one.endless > 0 for one in moments])
         seconds = np.array([describe(column).mean for column in group.seconds.T])
         known = np.isfinite(regret) & np.isfinite(seconds) & (seconds > 0)
-        front = [number for number in pareto_front(seconds, regret) if known[number]]
+        front = [n for n in pareto_front(seconds, np.where(endless, np.nan, regret)) if known[n]]
         if known.any():
             axes.set_xscale("log")
             style.plain_numbers(axes.xaxis)
@@ -169,11 +190,17 @@ def draw_tradeoff(results: Results) -> Figure:
         axes.set_ylim(0, _top(axes))
         _widen(axes, seconds[known])
         axes.set(xlabel="seconds (mean)", ylabel=f"{REGRET} (train, mean)")
-        points = [(group.methods[n], seconds[n], regret[n], n in front) for n in np.flatnonzero(known)]
+        points = [
+            Point(group.methods[n], _counted(group.methods[n], moments[n]), seconds[n], regret[n], n in front)
+            for n in np.flatnonzero(known)
+        ]
         to_name.append((axes, points, looks, (x, y)))
         _write_left_out(axes, [method for method, there in zip(group.methods, known, strict=True) if not there])
 
-    figure = _panels(results.groups, draw, line=False, legend=False, size=(4.8, 4.3))
+    groups = [group for group in results.groups if _has_figures(group, "train")]
+    if not groups:
+        raise BadInput("no run has a figure; expected some that did not fail")
+    figure = _panels(groups, draw, line=False, legend=False, size=(4.8, 4.3))
     figure.draw_without_rendering()  # only now it is known where things are
     for panel in to_name:
         _name_points(*panel)
@@ -246,8 +273,21 @@ def looks_of(methods: Sequence[str]) -> dict[str, Look]:
 def _caption(samples: Samples) -> str:
     return (
         f"Mean normalised max regret ({samples}) of each method over the size of problems, with 95 % confidence bands. "
-        f"On each problem regrets are divided by the largest of the reference methods."
+        f"On each problem regrets are divided by the largest finite one of the reference methods. "
+        f"∞: infinite on some problem, which the mean leaves out."
     )
+
+
+def _has_figures(group: Group, samples: Samples) -> bool:
+    return not bool(np.isnan(group.normalised(samples)).all())
+
+
+def _was_run(group: Group) -> bool:
+    return not bool(np.isnan(group.seconds).all())
+
+
+def _counted(method: str, moments: Moments) -> str:
+    return f"{method} ({moments.endless} ∞)" if moments.endless else method
 
 
 def _panels(
@@ -292,14 +332,17 @@ def _draw_over_size(
         return
     place = _places(group)
     where = [group.of_size(size) for size in group.sizes]
+    endless = 0
     for number, method in enumerate(group.methods):
         columns = [figures[chosen, number] for chosen in where]
-        mean = np.array([describe(column).mean for column in columns])
+        moments = [describe(column) for column in columns]
+        mean = np.array([one.mean for one in moments])
         x = _side_by_side(place, number, len(group.methods))
         _draw_bands(axes, x, columns, looks[method], band)
         axes.plot(x, np.where(np.isinf(mean), np.nan, mean), linestyle=looks[method].line, label=method, zorder=3,
                   **looks[method].mark)  # fmt: skip
-        _write_endless(axes, x[np.isinf(mean)], looks[method])
+        _write_endless(axes, x[[one.endless > 0 for one in moments]], looks[method], endless % ENDLESS_ROWS)
+        endless += any(one.endless for one in moments)
     _size_ticks(axes, group, place)
 
 
@@ -320,10 +363,10 @@ def _draw_bands(
         axes.plot([at, at], [lower, upper], color=look.colour, linewidth=BAND, alpha=0.35, solid_capstyle="butt")
 
 
-def _write_endless(axes: Axes, x: Sequence[float] | Array, look: Look) -> None:
-    """What has no mean, at the top."""
+def _write_endless(axes: Axes, x: Sequence[float] | Array, look: Look, row: int = 0) -> None:
+    """What is infinite on some problem, at the top; neighbours in different rows."""
     for at in x:
-        axes.text(float(at), 0.995, "∞", transform=axes.get_xaxis_transform(), ha="center", va="top",
+        axes.text(float(at), 0.995 - 0.04 * row, "∞", transform=axes.get_xaxis_transform(), ha="center", va="top",
                   color=look.colour, path_effects=[style.halo()])  # fmt: skip
 
 
@@ -331,11 +374,11 @@ def _draw_beside(
     axes: Axes, group: Group, looks: Mapping[str, Look], figures: Array, band: Callable[[Array], Band]
 ) -> None:
     for number, method in enumerate(group.methods):
-        mean = describe(figures[:, number]).mean
+        moments = describe(figures[:, number])
         _draw_bands(axes, [number], [figures[:, number]], looks[method], band)
-        if math.isfinite(mean):
-            axes.plot(number, mean, linestyle="none", label=method, zorder=3, **looks[method].mark)
-        _write_endless(axes, [number] if math.isinf(mean) else [], looks[method])
+        if math.isfinite(moments.mean):
+            axes.plot(number, moments.mean, linestyle="none", label=method, zorder=3, **looks[method].mark)
+        _write_endless(axes, [number] if moments.endless else [], looks[method])
     axes.set_xticks(range(len(group.methods)), group.methods, rotation=55, ha="right", rotation_mode="anchor")
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.7, len(group.methods) - 0.3)
@@ -397,7 +440,7 @@ def _stairs(seconds: Array, regret: Array) -> tuple[Array, Array]:
 
 
 def _write_left_out(axes: Axes, methods: Sequence[str]) -> None:
-    """Methods that have no place, as their mean regret is infinite or they have no run."""
+    """Methods that have no place, as all of their figures are infinite or they have no run."""
     if methods:
         text = f"no finite mean: {', '.join(methods)}"
         axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", fontsize=style.SMALL, color=style.FAINT)
@@ -406,16 +449,16 @@ def _write_left_out(axes: Axes, methods: Sequence[str]) -> None:
 def _name_points(axes: Axes, points: Sequence[Point], looks: Mapping[str, Look], front: tuple[Array, Array]) -> None:
     """A name at each point, where it covers no other name, no point and little of the front."""
     pixel = style.POINTS / axes.figure.dpi  # in points
-    places = [axes.transData.transform((x, y)) * pixel for _, x, y, _ in points]
+    places = [axes.transData.transform((one.seconds, one.regret)) * pixel for one in points]
     boxes = [(x - 5, y - 5, x + 5, y + 5) for x, y in places]
-    corners = axes.transData.transform(np.column_stack(front)) * pixel
+    corners = axes.transData.transform(np.column_stack(front).reshape(-1, 2)) * pixel
     boxes += [
         (min(x, x2) - 1, min(y, y2) - 1, max(x, x2) + 1, max(y, y2) + 1)
         for (x, y), (x2, y2) in pairwise(corners.tolist())
     ]
     frame = axes.get_window_extent()
     panel = (frame.x0 * pixel, frame.y0 * pixel, frame.x1 * pixel, frame.y1 * pixel)
-    for (name, x, y, best), (left, bottom) in zip(points, places, strict=True):
+    for (method, name, x, y, best), (left, bottom) in zip(points, places, strict=True):
         width, height = style.text_width(name, style.SMALL) * style.POINTS * (1.12 if best else 1.0), style.SMALL * 1.15
         spots = [(dx, dy, (left + dx, bottom + dy, left + dx + width, bottom + dy + height))
                  for dx, dy in _around(width, height)]  # fmt: skip
@@ -424,7 +467,7 @@ def _name_points(axes: Axes, points: Sequence[Point], looks: Mapping[str, Look],
         boxes.append(spots[chosen][2])
         axes.annotate(
             name, (x, y), spots[chosen][:2], textcoords="offset points", ha="left", va="bottom", fontsize=style.SMALL,
-            color=looks[name].colour, fontweight="bold" if best else "normal", path_effects=[style.halo()], zorder=4,
+            color=looks[method].colour, fontweight="bold" if best else "normal", path_effects=[style.halo()], zorder=4,
         )  # fmt: skip
 
 

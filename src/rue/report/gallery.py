@@ -9,16 +9,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rue.errors import RueError
+import numpy as np
+
+from rue.errors import BadInput, RueError
+from rue.evaluate import evaluate
 from rue.model import UMDP
 from rue.policy import Policy
-from rue.report.cases import Case
+from rue.report.cases import Case, Record
 from rue.report.drawings import map_drawing, regret_drawing
 from rue.report.sheets import policy_sheet
+from rue.report.style import number_text
 from rue.report.views import PolicyView, ProblemView
 from rue.solution import Solution
 
 REMEMBERED = 32  # models
+# Of a regret, and of the largest value that it is a difference of: more than what another machine rounds otherwise.
+SAME_REGRET, ROUNDING = 1e-6, 1e-9
 
 Progress = Callable[[int, int], None]  # how many policies are done, and of how many
 
@@ -60,6 +66,7 @@ class Gallery:
             if solution is None:
                 return
             model = self.load_model(case.first["problem"])
+            _check_unchanged(model, solution.policy, case.done[name])
             policy = policy_view(model, name, solution.policy)
             if not view.figures:
                 regrets = {method: list(map(float, record["regret"])) for method, record in case.done.items()}
@@ -71,3 +78,16 @@ class Gallery:
             return
         view.policies.append(policy)
         self.room -= len(policy.map.body) if policy.map else 0
+
+
+def _check_unchanged(model: UMDP, policy: Policy, record: Record) -> None:
+    """A model that is another by now has no place beside figures of the old one: its regrets must be the record's."""
+    verdict = evaluate(model, policy)
+    then = np.array(record["regret"], float)
+    rounding = ROUNDING * float(verdict.value[np.isfinite(verdict.value)].max(initial=0.0))
+    if then.shape == verdict.regret.shape and np.allclose(verdict.regret, then, rtol=SAME_REGRET, atol=rounding):
+        return
+    raise BadInput(
+        f"{record['problem']} has changed since: its max regret there is {number_text(verdict.max_regret)} now and "
+        f"{number_text(float(record['max_regret'][1]))} in the record"
+    )

@@ -27,6 +27,8 @@ from rue.report.painter import Map, Panel
 from rue.visits import distribution_after, expected_visits
 
 MOST_PANELS = 4  # without being asked for
+MOST_ASKED = 60
+MOST_STEPS = 1_000_000
 
 
 @style.styled
@@ -45,6 +47,9 @@ def draw_map(
     sample: the one given or that with the largest regret. `overview` adds a first panel with the mean of all samples.
     """
     grid = Grid.of(model.graph)
+    asked = max(0 if part is None else np.size(part) for part in (samples, steps)) + overview
+    if asked > MOST_ASKED:
+        raise BadInput(f"there are {asked} panels to draw; expected at most {MOST_ASKED}")
     verdict = None if policy is None else evaluate(model, policy)
     shown = _shown(model, verdict, samples, steps)
     if steps is not None:
@@ -55,9 +60,7 @@ def draw_map(
         panels = [_sample_panel(model, policy, verdict, int(k), shown.size) for k in shown]
     if overview:
         panels.insert(0, Panel(f"all {model.samples} samples\nmean cost, frequency of obstacles", None))
-    return Map(
-        model, grid, tuple(panels), "probability to be there:" if steps is not None else "expected visits:"
-    ).draw()
+    return Map(model, grid, tuple(panels), at_a_time=steps is not None).draw()
 
 
 def _shown(
@@ -96,15 +99,23 @@ def _step_panels(model: UMDP, policy: Policy, verdict: Evaluation, sample: int, 
     wanted = [whole_number("step", step, 0) for step in steps]
     if not wanted:
         raise BadInput("there are no steps to draw; expected at least one")
+    if max(wanted) > MOST_STEPS:
+        raise BadInput(f"step is {max(wanted)}; expected at most {MOST_STEPS}")
     goal = model.graph.goal[policy.node_state]
     panels = []
     for step, mass in zip(wanted, distribution_after(model, policy, sample, wanted), strict=True):
         title = (
             f"{_name(model, sample)}, after {step} step{'' if step == 1 else 's'}\n"
-            f"regret {_regret(verdict, sample)}; {mass[goal].sum():.0%} at the goal"
+            f"regret {_regret(verdict, sample)}; {style.share_text(_ended(mass, goal))} at the goal"
         )
         panels.append(Panel(title, sample, *_behaviour(model, policy, mass)))
     return panels
+
+
+def _ended(mass: Array, goal: Array) -> float:
+    """How much is at the goal: from what is not, where that is the smaller part, so that nothing is lost."""
+    rest = float(mass[~goal].sum())
+    return 1.0 - rest if rest < 0.5 else float(mass[goal].sum())
 
 
 def _regret(verdict: Evaluation, sample: int) -> str:

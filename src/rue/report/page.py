@@ -10,11 +10,8 @@ policies of single problems (`gallery`), up to `MOST_BYTES` of these. The page s
 """
 
 import math
-import os
-import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -24,6 +21,7 @@ from rue.errors import BadInput
 from rue.evaluate import Evaluation
 from rue.experiments.results import Group, Results
 from rue.experiments.tables import Table
+from rue.experiments.work import machine, versions
 from rue.model import UMDP
 from rue.report import sentences, sheets
 from rue.report.cases import Case, Record, Row, cases_of, runs_of
@@ -35,7 +33,6 @@ from rue.solution import Solution
 
 # Of maps and other pictures of single problems, in the whole page.
 MOST_BYTES = 8_000_000
-PACKAGES = ("rue", "numpy", "scipy", "numba", "highspy")
 
 
 def experiment_page(
@@ -57,10 +54,11 @@ def experiment_page(
     cases = cases_of(records, results)
     summary = Part(items=sentences.findings(results), after=[sentences.TESTED])
     groups = [_group_part(group, tables) for group in results.groups]
+    drawings = experiment_drawings(results)
     sections = [
         Section("summary", "Summary", [summary], words=sentences.what_ran(cases, results)),
         Section("results", "Results", groups, words=[sentences.NORMALISED]),
-        Section("figures", "Figures", [Part(figures=experiment_drawings(results))]),
+        *([Section("figures", "Figures", [Part(figures=drawings)])] if drawings else []),
         _problem_section(cases, results, Gallery(load_model, load_solution, MOST_BYTES), progress),
         Section("runs", "What was run", _provenance(cases, spec)),
     ]
@@ -85,7 +83,8 @@ def compare_page(
         for name, solution in ranked.items()
     ]
     methods = ProblemView(
-        table=sheets.method_sheet(rows, bound), figures=_compare_drawings(model, ranked, bound, test, tested)
+        table=sheets.method_sheet(rows, bound, proved=False),
+        figures=_compare_drawings(model, ranked, bound, test, tested),
     )
     policies = [policy_view(model, name, solution.policy) for name, solution in ranked.items()]
     sections = [
@@ -107,7 +106,7 @@ def _render(kind: str, title: str, byline: str, sections: Sequence[Section]) -> 
         keep_trailing_newline=True,
     )
     template = environment.get_template("template.html.j2")
-    rue = _version("rue") or "unknown"
+    rue = versions().get("rue", "unknown")
     return template.render(
         kind=kind, title=title, heading=breakable(title), byline=byline, sections=sections, version=rue
     )
@@ -170,24 +169,14 @@ def _provenance(cases: Sequence[Case], spec: str) -> list[Part]:
 
 def _each(cases: Sequence[Case], key: str) -> list[tuple[str, str]]:
     """The different versions, or machines, and how many runs each had."""
-    found = Counter(
-        ", ".join(f"{name} {value}" for name, value in record[key].items())
-        for _, _, record in runs_of(cases)
-        if key in record
-    )
+    found = Counter(_pairs(record[key]) for _, _, record in runs_of(cases) if key in record)
     return [(f"{key.capitalize()}, {count(number, 'run')}", text) for text, number in found.most_common()]
 
 
 def _compare_provenance(model_text: str, solutions: Mapping[str, Solution]) -> Part:
-    versions = [f"{name} {_version(name)}" for name in PACKAGES if _version(name)]
-    machine = f"{platform.platform()}, {os.cpu_count() or 1} cores"
     facts = [("Model", model_text), *((name, repr(solution.solver)) for name, solution in solutions.items())]
-    facts += [("Versions", ", ".join([f"python {platform.python_version()}", *versions])), ("Machine", machine)]
-    return Part(facts=facts)
+    return Part(facts=[*facts, ("Versions", _pairs(versions())), ("Machine", _pairs(machine()))])
 
 
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+def _pairs(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -3,7 +3,7 @@
 What lies over what: entry costs, land, obstacles, visits, currents, depths, the start, arrows, the goal, names.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil, floor, log10
@@ -31,8 +31,16 @@ ARROW = 0.8  # the length of a certain arrow, in cells
 ABOVE_PANEL, DEGREE_LINE = 8.0, 14.0  # points to the title, and more with a line of degrees between
 WRITTEN = 0.34  # cells of this many inches have room for text
 MOST_FULL = 2.0  # visits of a full square: where a policy waits for long, others should still be seen
-# The mark of each end: its form, colour, size, and how far to the front it is.
+# The mark of each end: its form, colour, size, and how far to the front it is; and its frame.
 END_LOOK = {"start": ("o", "#FFFFFF", 1.0, 2.8), "goal": ("*", style.GREEN, 1.6, 3.4)}
+FRAME_LOOK: dict[str, dict[str, Any]] = {
+    name: {"facecolor": "none", "edgecolor": colour, "linewidth": 2.4}
+    for name, colour in (("start", style.INK), ("goal", style.GREEN))
+}
+ROOMY, NEXT_TO_MARK = 0.6, 0.18  # inches of a cell that its end's name fits into, and from its middle to the name
+MOST_COVERED = 1.0  # visits under a name: who would cover more is named in the key alone
+VISITS_LOOK: dict[str, Any] = {"facecolor": style.SKY, "linewidth": 0, "alpha": 0.8}
+ENDLESS_LOOK: dict[str, Any] = {"facecolor": style.PURPLE, "linewidth": 0, "alpha": 0.8}
 LAND_LOOK: dict[str, Any] = {"facecolor": style.LAND, "edgecolor": "#9A9A9A", "hatch": "////", "linewidth": 0}
 CURRENT_WIDTH = 0.04  # of arrows, in cells
 LONGEST_CURRENT = 0.85  # of the way to the next arrow, for the speed that nine in ten are below
@@ -58,7 +66,7 @@ class Map:
     model: UMDP
     grid: Grid
     panels: tuple[Panel, ...]
-    what: str  # what the squares show
+    at_a_time: bool = False  # whether squares show where the policy is then, rather than how often it comes by
 
     def draw(self) -> Figure:
         """The whole figure."""
@@ -76,6 +84,7 @@ class Map:
             across=across,
             width=width,
             height=width * grid.rows / grid.columns,
+            title=max(style.text_width(line, style.LARGE) for one in self.panels for line in one.title.split("\n")),
             key=tuple(self._key(width / grid.columns)),
             credit=grid.credit,
             bar=self._has_bar,
@@ -132,11 +141,15 @@ class Map:
     @cached_property
     def _full(self) -> float:
         """The visits of a full square: the most of any state that is no goal, up to a limit."""
-        off_goal = ~self.model.graph.goal & (self.grid.cell >= 0)
-        most = [panel.visits[off_goal] for panel in self.panels if panel.visits is not None]
-        finite = np.concatenate([np.empty(0), *most])
-        finite = finite[np.isfinite(finite)]
+        finite = self._seen[np.isfinite(self._seen)]
         return float(np.clip(finite.max(initial=0.0), LEAST_VISITS, MOST_FULL))
+
+    @cached_property
+    def _seen(self) -> Array:
+        """The visits that squares show in any panel."""
+        on = ~self.model.graph.goal & (self.grid.cell >= 0)
+        seen = np.concatenate([np.empty(0), *(one.visits[on] for one in self.panels if one.visits is not None)])
+        return np.asarray(seen[seen >= LEAST_VISITS])
 
     @property
     def _stride(self) -> int:
@@ -302,9 +315,11 @@ class Map:
     def _draw_visits(self, axes: Axes, visits: Array) -> None:
         """A square in each state, with an area that is the share of a full one."""
         on = np.flatnonzero((visits >= LEAST_VISITS) & (self.grid.cell >= 0) & ~self.model.graph.goal)
-        side = np.sqrt(np.minimum(visits[on] / self._full, 1.0))
-        look = {"facecolor": style.SKY, "linewidth": 0, "alpha": 0.8}
-        self._squares(axes, self.grid.cell[on], side, zorder=2, label="visits", **look)
+        endless = np.isinf(visits[on])
+        side = np.sqrt(np.minimum(visits[on[~endless]] / self._full, 1.0))
+        self._squares(axes, self.grid.cell[on[~endless]], side, zorder=2, label="visits", **VISITS_LOOK)
+        if endless.any():
+            self._squares(axes, self.grid.cell[on[endless]], 1.0, zorder=2, label="for ever", **ENDLESS_LOOK)
 
     def _draw_arrows(self, axes: Axes, visits: Array, chance: Array, inches: float) -> None:
         """One arrow for each action, as long as it is likely."""
@@ -340,30 +355,31 @@ class Map:
         if inches < WRITTEN:
             return
         for x, y, a, c in zip(*grid.places(seen), action, best, strict=True):
-            share = "" if chance[c] > 0.995 else f"\n{chance[c]:.0%}"
+            share = "" if chance[c] >= 1 - style.ROUNDING else f"\n{style.share_text(float(chance[c]))}"
             axes.text(
                 x, y, _letter(int(a)) + share, ha="center", va="center", fontsize=7.5, linespacing=1.0, zorder=3,
             )  # fmt: skip
 
     def _draw_ends(self, axes: Axes, inches: float) -> None:
-        """The start and the goals: with a mark, or with a frame where cells hold text."""
+        """The start and the goals: with a mark, or with a frame where cells hold text; named where there is room."""
         grid = self.grid
         framed = grid.heading is None and inches >= WRITTEN
         size = float(np.clip(inches * style.POINTS * 0.6, 6.0, 13.0))
         for name, state in self._ends.items():
             x, y = grid.places(state)
             if framed:
-                look = {"facecolor": "none", "edgecolor": style.INK, "linewidth": 2.4}
-                self._squares(axes, grid.cell[state], 0.94, zorder=3.4, label=name, **look)
+                self._squares(axes, grid.cell[state], 0.94, zorder=3.4, label=name, **FRAME_LOOK[name])
             else:
                 marker, face, grown, above = END_LOOK[name]
                 axes.plot(
                     x, y, linestyle="none", marker=marker, markersize=size * grown, markerfacecolor=face,
                     markeredgecolor=style.INK, markeredgewidth=1.1, zorder=above, label=name,
                 )  # fmt: skip
-            column, row = self._label_place(int(state[0]), name, inches)
+            place = self._label_place(int(state[0]), name, inches)
+            if place is None:
+                continue
             axes.text(
-                float(grid.x(column)), float(grid.y(row)), name, ha="center", va="center", fontsize=style.NORMAL,
+                float(grid.x(place[0])), float(grid.y(place[1])), name, ha="center", va="center", fontsize=style.NORMAL,
                 fontweight="bold", color=style.INK, path_effects=[style.halo()], zorder=3.6,
             )  # fmt: skip
 
@@ -374,15 +390,20 @@ class Map:
         ends = {"start": np.arange(graph.states) == graph.initial, "goal": graph.goal}
         return {name: np.flatnonzero(which & on) for name, which in ends.items() if (which & on).any()}
 
-    def _label_place(self, state: int, text: str, inches: float) -> tuple[float, float]:
-        """Column and row for a label beside a state: on the map, where the policy goes least."""
+    def _label_place(self, state: int, text: str, inches: float) -> tuple[float, float] | None:
+        """Column and row for a label beside a state: on the map, where the policy goes least and no other end is."""
         grid = self.grid
         row, column = divmod(int(grid.cell[state]), grid.columns)
         width = style.text_width(text, style.NORMAL) * 1.15 / inches + 0.2
         height = style.NORMAL / style.POINTS * 1.2 / inches
-        aside, over = 0.48 + width / 2, 0.45 + height / 2
-        busy = grid.field(np.minimum(self._everywhere, 1.0) + 1e-3)
-        best, least = (float(column), row - over), np.inf
+        # Where a cell has room for the mark and the name, the name is in it.
+        near = NEXT_TO_MARK / inches if inches > ROOMY else 0.46
+        aside, over = near + width / 2, near + height / 2
+        visits = np.minimum(self._everywhere, 1.0)
+        visits[np.concatenate(list(self._ends.values()))] = 1.0
+        visits[state] = 0.0
+        busy = np.pad(np.nan_to_num(grid.field(visits + 1e-3)), 1)
+        best, least = None, MOST_COVERED
         sides = [(0, -over), (0, over), (aside, 0), (-aside, 0)]
         corners = [(right, down) for right in (aside, -aside) for down in (-over, over)]
         for right, down in [*sides, *corners]:
@@ -390,8 +411,9 @@ class Map:
             c0, c1, r0, r1 = c - width / 2, c + width / 2, r - height / 2, r + height / 2
             if c0 < -0.5 or c1 > grid.columns - 0.5 or r0 < -0.5 or r1 > grid.rows - 0.5:
                 continue
-            cells = busy[round(r0) : round(r1) + 1, round(c0) : round(c1) + 1]
-            score = float(np.nan_to_num(cells).sum()) + 1e-3 * (abs(right) > 0 and abs(down) > 0)
+            covered = busy[round(r0) + 1 : round(r1) + 2, round(c0) + 1 : round(c1) + 2]
+            beyond = busy[row + 1 + int(np.sign(down)), column + 1 + int(np.sign(right))]
+            score = float(covered.sum() + 1e-2 * beyond) + 1e-3 * (abs(right) > 0 and abs(down) > 0)
             if score < least:
                 best, least = (c, r), score
         return best
@@ -400,15 +422,17 @@ class Map:
         """All signs that some panel shows; `inches` is the side of a cell."""
         grid, policy = self.grid, any(panel.visits is not None for panel in self.panels)
         framed = grid.heading is None and inches >= WRITTEN
-        items = [] if framed else [canvas.mark(*END_LOOK[name][:2], name) for name in self._ends]
+        if framed:
+            items = [canvas.box(0.18, name, **FRAME_LOOK[name]) for name in self._ends]
+        else:
+            items = [canvas.mark(*END_LOOK[name][:2], name) for name in self._ends]
+        fainter = "fainter: less likely to be there" if self.at_a_time else "fainter: fewer visits"
         if policy and grid.heading is not None:
             likely = _fitting(1.0, lambda chance: ARROW * inches * chance)
-            text = f"action of the policy, probability {likely:g} (fainter: fewer visits)"
+            text = f"action of the policy, probability {likely:g} ({fainter})"
             width = _arrow_width(inches) * inches
             items.append(canvas.arrow(ARROW * inches * likely, width, style.INK, POLICY_HEAD, text))
-            shown = _fitting(self._full, lambda visits: 2 * inches * (visits / self._full) ** 0.5)
-            look = {"facecolor": style.SKY, "alpha": 0.8}
-            items.append(canvas.box(inches * (shown / self._full) ** 0.5, f"{self.what} {shown:g}", **look))
+            items += self._visit_keys(inches)
         elif policy:
             used = sorted({int(a) for panel in self.panels for a in self._used(panel)})
             graph = self.model.graph
@@ -416,7 +440,7 @@ class Map:
                 canvas.box(0.2, f"{_letter(a)}  {graph.action_name(a)}", facecolor=style.colour(a), alpha=0.8)
                 for a in used
             ]
-            items.append(canvas.box(0.0, "the likeliest action and its probability if below 1 (fainter: fewer visits)"))
+            items.append(canvas.box(0.0, f"the likeliest action and its probability if below 1 ({fainter})"))
         if self._speed > 0:
             pitch = self._stride * inches
             scale = LONGEST_CURRENT * pitch / self._speed
@@ -431,6 +455,19 @@ class Map:
         if grid.shallow in self._levels:
             items.append(canvas.stroke(style.DEPTH, f"depth {grid.shallow:g} m"))
         return items
+
+    def _visit_keys(self, inches: float) -> Iterator[KeyItem]:
+        """What the squares show: those that are finite, up to a full one, and those that are not."""
+        finite = self._seen[np.isfinite(self._seen)]
+        if finite.size:
+            shown = _fitting(self._full, lambda visits: 2 * inches * (visits / self._full) ** 0.5)
+            more = ""
+            if finite.max() > MOST_FULL:
+                more = " or more" if shown == self._full else f" (a full square: {self._full:g} or more)"
+            what = "probability to be there:" if self.at_a_time else "expected visits:"
+            yield canvas.box(inches * (shown / self._full) ** 0.5, f"{what} {shown:g}{more}", **VISITS_LOOK)
+        if finite.size < self._seen.size:
+            yield canvas.box(min(inches, LONGEST_SIGN / 2), "visited for ever", **ENDLESS_LOOK)
 
     def _used(self, panel: Panel) -> Array:
         """The actions that a panel shows."""

@@ -97,6 +97,7 @@ def _bars(model: UMDP, table: Mapping[str, Array], bound: float | None) -> Figur
         _draw_bars(axes, middle + (number - (methods - 1) / 2) * width, regret, 0.94 * width, number, top)
     axes.set(xlim=(-0.6, model.samples - 0.4), ylim=(0, top), xlabel=title, ylabel=REGRET)
     axes.set_xticks(middle, names, **_tilt(names))
+    style.plain_ticks(axes.yaxis)
     axes.tick_params(axis="x", length=0)
     handles: list[Patch | Line2D] = [Patch(color=style.colour(number)) for number in range(methods)]
     _finish(figure, [axes], handles, [_label(*item) for item in table.items()], bound)
@@ -118,6 +119,7 @@ def _small_bars(model: UMDP, table: Mapping[str, Array], bound: float | None) ->
         axes.set_title(_label(name, table[name]), loc="left", fontsize=style.NORMAL)
         axes.set(xlim=(-0.6, model.samples - 0.4), ylim=(0, top))
         axes.tick_params(axis="x", length=0)
+        style.plain_ticks(axes.yaxis)
     for axes in panels[len(order) :]:
         axes.set_visible(False)
     stride = ceil(model.samples / 8)
@@ -149,6 +151,7 @@ def _curves(table: Mapping[str, Array], bound: float | None) -> Figure:
     samples = next(iter(table.values())).size
     axes.set(xlim=(0, top), ylim=(0, 1.02), xlabel=REGRET, ylabel=f"share of {samples} samples with more")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    style.plain_ticks(axes.xaxis)
     handles: list[Patch | Line2D] = [style.legend_line(number) for number in range(len(table))]
     _finish(figure, [axes], handles, [_label(*item) for item in table.items()], bound, upright=True)
     return figure

@@ -14,21 +14,25 @@ from markupsafe import Markup, escape
 
 from rue._flat import Array
 from rue.experiments.results import Group, Results, Samples
-from rue.experiments.statistics import compare_methods, describe
-from rue.experiments.tables import SIGNIFICANT
+from rue.experiments.statistics import Moments, compare_methods, describe
+from rue.experiments.tables import SIGNIFICANT, mean_text
 from rue.report.cases import FAILED, SAME, SOLVED, Case, Record, Row, runs_of
 from rue.report.style import number_text
 from rue.report.words import at_least, count, listed, percent, status_text, time_text
 
 NORMALISED = (
     "The regret of a policy in a sample is its cost above the least that is possible there, and its max regret the "
-    "largest of these. On each problem it is divided by that of the worst reference method: 1 is as bad as the worst, "
-    "0 is no regret at all. “Train” is on the samples that were planned with, “test” on others."
+    "largest of these. On each problem it is divided by the largest finite one of the reference methods: 1 is as bad "
+    "as that, 0 is no regret at all, or that none of these methods has any. A policy that may miss the goal has "
+    "infinite regret, and keeps it: means are of the finite ones, and “(1 ∞)” behind a mean tells how many are not. "
+    "“Train” is on the samples that were planned with, “test” on others."
 )
 TESTED = (
-    "Regrets are max regrets, divided on each problem by that of the worst reference method. Significant means "
+    "Regrets are max regrets, divided on each problem by the largest finite one of the reference methods. Methods with "
+    "the fewest infinite ones come first, then those with the least mean of the finite ones. Significant means "
     f"p < {SIGNIFICANT:g} in Wilcoxon’s one-sided signed-rank test, after Holm’s correction for all pairs of methods."
 )
+SETS: tuple[Samples, ...] = ("train", "test")
 MOST_NAMED = 4  # methods that are not significantly worse
 
 
@@ -82,14 +86,20 @@ def _how_it_ended(records: Sequence[Record], results: Results) -> Markup:
     text += " None failed." if not failed else ""
     if missing:
         text += f" {count(missing, 'run')} of the full table {'is' if missing == 1 else 'are'} missing."
-    endless = sum(sum(group.endless("train").values()) for group in results.groups)
-    if endless:
-        text += f" {count(endless, 'policy', 'policies')} may miss the goal in some sample: the regret there is ∞."
+    text += _endless(results)
     wrong = sum(group.contradictions for group in results.groups)
     if wrong:
         text += f" Beware: {count(wrong, 'run')} had less regret than was proved to be possible; something is wrong."
     link = Markup(' <a href="#stopped">See which.</a>') if solved < len(records) else Markup()
     return escape(text) + link
+
+
+def _endless(results: Results) -> str:
+    """How many policies may miss the goal in samples of either kind."""
+    train, test = (sum(sum(group.endless(samples).values()) for group in results.groups) for samples in SETS)
+    where = [f"{count(train, 'policy', 'policies')} may miss the goal in some train sample"] * (train > 0)
+    where += [f"{count(test, 'policy', 'policies')} may miss the goal in some test sample"] * (test > 0)
+    return f" {listed(where)}: the regret there is ∞." if where else ""
 
 
 def findings(results: Results) -> list[Markup]:
@@ -104,27 +114,35 @@ def findings(results: Results) -> list[Markup]:
     return items
 
 
-def _means(group: Group, samples: Samples) -> Array:  # [method]
-    return np.array([describe(column).mean for column in group.normalised(samples).T])
+def _ranked(group: Group, samples: Samples) -> list[tuple[int, Moments]]:
+    """The methods that have figures, the best first."""
+    moments = [describe(column) for column in group.normalised(samples).T]
+    known = [(number, one) for number, one in enumerate(moments) if not math.isnan(one.mean)]
+    return sorted(known, key=lambda item: item[1].rank)
+
+
+def _best(group: Group, samples: Samples) -> list[int]:
+    """The best method, with those whose mean looks the same."""
+    ranked = _ranked(group, samples)
+    return [number for number, one in ranked if mean_text(one) == mean_text(ranked[0][1])]
 
 
 def _least(group: Group, samples: Samples) -> str:
     """The method with the least mean, and from which others it can be told at the level of five in a hundred."""
-    mean = _means(group, samples)
-    order = [int(i) for i in np.argsort(mean, kind="stable") if not math.isnan(mean[i])]
-    if not order:
+    ranked = _ranked(group, samples)
+    if not ranked:
         return "no method has a figure"
-    shown = [_mean_text(mean[i]) for i in order]
+    order, shown = [number for number, _ in ranked], [mean_text(one) for _, one in ranked]
     ties = shown.count(shown[0])
     names, others = listed([group.methods[i] for i in order[:ties]]), order[ties:]
     if not others:
         return f"the mean regret of {names} is {shown[0]}"
+    text = f"the least mean regret is that of {names}, {shown[0]}, before {group.methods[others[0]]} with {shown[ties]}"
+    if len(group.problems) == 1:
+        return text
     below = compare_methods(group.normalised(samples)).wilcoxon_holm[order[0]]
     unsure = [group.methods[i] for i in others if not below[i] < SIGNIFICANT]
-    return (
-        f"the least mean regret is that of {names}, {shown[0]}, before {group.methods[others[0]]} with {shown[ties]}; "
-        f"it is significantly below {_all_but(unsure, len(others))}"
-    )
+    return f"{text}; it is significantly below {_all_but(unsure, len(others))}"
 
 
 def _all_but(unsure: Sequence[str], others: int) -> str:
@@ -137,28 +155,50 @@ def _all_but(unsure: Sequence[str], others: int) -> str:
     return f"all but {listed([*unsure[:MOST_NAMED], *more])}"
 
 
-def _mean_text(mean: float) -> str:
-    return "∞" if math.isinf(mean) else f"{mean:.3f}"
-
-
 def _distance(group: Group) -> str:
-    """How far the best method is above what is proved to be possible."""
-    mean = _means(group, "train")
-    if np.isnan(mean).all():
+    """How far the best method is above what is proved to be possible; of several, the one that is nearest to it."""
+    best = _best(group, "train")
+    if not best:
         return ""
-    gap = group.gap[:, int(np.nanargmin(mean))]
-    gap = gap[~np.isnan(gap)]
+    chosen = min(best, key=lambda number: _farthest(group.gap[:, number]))
+    gap, endless = group.gap[:, chosen], np.isinf(group.train[:, chosen])
     known = gap[np.isfinite(gap)]
     if not known.size:
-        return "How far that is from the best possible is not known, as no bound is proved"
+        reason = "no bound is proved" if not endless.all() else "all regrets are infinite"
+        return f"How far that is from the best possible is not known, as {reason}"
     most, middle = percent(float(known.max())), percent(float(np.median(known)), ROUND_HALF_EVEN)
-    text = f"That is at most {most} above what is proved to be the best possible (median {middle})"
-    unknown = gap.size - known.size
-    return text + (f", except on {count(unknown, 'problem')} without a bound" if unknown else "")
+    what = f"Of these {group.methods[chosen]}" if len(best) > 1 else "That"
+    unknown = int((np.isinf(gap) & ~endless).sum())
+    except_on = [f"{count(unknown, 'problem')} without a bound"] * (unknown > 0)
+    except_on += [f"{count(int(endless.sum()), 'problem')} with infinite regret"] * bool(endless.any())
+    text = f"{what} is at most {most} above what is proved to be the best possible (median {middle})"
+    return text + (f", except on {listed(except_on)}" if except_on else "")
+
+
+def _farthest(gap: Array) -> tuple[int, float]:
+    """On how many problems a method is at no known distance from the bound, and the largest that is known."""
+    return int(np.isinf(gap).sum()), float(gap[np.isfinite(gap)].max(initial=0.0))
 
 
 def comparison(rows: Sequence[Row], bound: float) -> list[str]:
     """What several methods reached on one model, the best of them first."""
+    best = rows[0]
+    text = "No method found a policy that surely reaches the goal in every sample: every max regret is ∞."
+    if math.isfinite(best.train):
+        text = _best_policy(rows, bound)
+    words = [text]
+    tests = [row for row in rows if not math.isnan(row.test)]
+    if tests:
+        least = min(tests, key=lambda row: row.test)
+        words.append(f"On the test samples {least.method} has the least max regret, {number_text(least.test)}.")
+    stopped = [f"{row.method} ({status_text(row.status)})" for row in rows if row.status != SOLVED]
+    if stopped:
+        words.append(f"Not all ended as planned: {listed(stopped)}.")
+    return words
+
+
+def _best_policy(rows: Sequence[Row], bound: float) -> str:
+    """The policy with the least max regret, and how far that is from the least that is possible."""
     best = rows[0]
     text = (
         f"Of {count(len(rows), 'method')}, {best.method} found the policy with the least max regret, "
@@ -169,15 +209,7 @@ def comparison(rows: Sequence[Row], bound: float) -> list[str]:
         text += f" No policy of any kind has less than {at_least(bound)}: this one is {above}."
     elif best.train > 0:
         text += " No bound is proved, so better policies may exist."
-    words = [text]
-    tests = [row for row in rows if not math.isnan(row.test)]
-    if tests:
-        least = min(tests, key=lambda row: row.test)
-        words.append(f"On the test samples {least.method} has the least max regret, {number_text(least.test)}.")
-    stopped = [f"{row.method} ({status_text(row.status)})" for row in rows if row.status != SOLVED]
-    if stopped:
-        words.append(f"Not all ended as planned: {listed(stopped)}.")
-    return words
+    return text
 
 
 def problem_summary(case: Case) -> str:

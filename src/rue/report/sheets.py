@@ -17,8 +17,11 @@ MOST_STOPPED = 300  # runs in one table
 MOST_LETTERS = 300  # of an error
 
 
-def method_sheet(rows: Sequence[Row], bound: float) -> Sheet:
-    """Methods on one problem: regrets with bars, how they ended, and what they took."""
+def method_sheet(rows: Sequence[Row], bound: float, *, proved: bool = True) -> Sheet:
+    """Methods on one problem: regrets with bars, how they ended, what they took, and what each proved if that differs.
+
+    The best bound is one of the problem, and is told once.
+    """
     train, test = [row.train for row in rows], [row.test for row in rows]
     tested = not all(map(math.isnan, test))
     widest = max([value for value in [*train, *test] if math.isfinite(value)] + [bound, 0.0])
@@ -28,15 +31,15 @@ def method_sheet(rows: Sequence[Row], bound: float) -> Sheet:
         shown.append(_regret_cells(test, widest))
     body = [
         [
-            Cell(row.method), *regrets, replace(_number(row.proved), text=at_least(row.proved)), _number(row.seconds),
-            _number(row.nodes, digits=".0f"), Cell(status_text(row.status)),
+            Cell(row.method), *regrets, *[replace(_number(row.proved), text=at_least(row.proved))] * proved,
+            _number(row.seconds), _number(row.nodes, digits=".0f"), Cell(status_text(row.status)),
         ]
         for row, *regrets in zip(rows, *shown, strict=True)
     ]  # fmt: skip
-    heads = ["max regret, train", *["max regret, test"] * tested, "proved bound", "seconds", "nodes"]
+    heads = ["max regret, train", *["max regret, test"] * tested, *["proved bound"] * proved, "seconds", "nodes"]
     columns = [Column("method", number=False), *map(Column, heads), Column("status", number=False)]
-    proved = f"No policy of any kind has a max regret (train) below {at_least(bound)}, the upright mark."
-    return Sheet("Max regret by method", columns, body, proved if bound > 0 else "No bound is proved.")
+    words = f"No policy of any kind has a max regret (train) below {at_least(bound)}, the upright mark."
+    return Sheet("Max regret by method", columns, body, words if bound > 0 else "No bound is proved.")
 
 
 def result_sheet(table: Table) -> Sheet:

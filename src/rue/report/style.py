@@ -6,6 +6,7 @@ figures are equal files.
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from decimal import ROUND_FLOOR, Context
 from functools import lru_cache, wraps
@@ -24,6 +25,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter
 
 from rue.errors import BadInput
+from rue.io.files import write_bytes
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
@@ -36,6 +38,7 @@ COSTS = LinearSegmentedColormap.from_list("costs", ["#FFFFFF", "#FFEBCB", "#FDD4
 SMALL, NORMAL, LARGE = 8.0, 9.5, 11.0  # points
 POINTS = 72.0  # in an inch
 RESOLUTION = 160  # dots per inch of a PNG
+ROUNDING = 1e-12  # of probabilities
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -73,7 +76,9 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(draw)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
-        with mpl.rc_context():
+        with mpl.rc_context(), warnings.catch_warnings():
+            # A letter that the font lacks is a box in the picture, which is seen there.
+            warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
             mpl.rcdefaults()
             mpl.rcParams.update(_SETTINGS)
             return draw(*args, **kwargs)
@@ -83,17 +88,14 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
 @styled
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure as .png, .svg or .pdf, as its name ends."""
+    """Write a figure as .png, .svg or .pdf, as its name ends, whole or not at all."""
     target = Path(path)
     ending = target.suffix.lower()
     if ending not in _METADATA:
         raise BadInput(f"{target}: the picture ends in {ending or 'nothing'!r}; expected .png, .svg or .pdf")
     stream = BytesIO()
     figure.savefig(stream, format=ending[1:], dpi=RESOLUTION, metadata=_METADATA[ending])
-    try:
-        target.write_bytes(stream.getvalue())
-    except OSError as error:
-        raise BadInput(f"{target}: cannot be written ({error.strerror or error})") from None
+    write_bytes(target, stream.getvalue())
 
 
 def colour(number: int) -> str:
@@ -117,6 +119,11 @@ def plain_axes(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def plain_ticks(axis: Axis) -> None:
+    """Each number whole, without a power of ten for all of them at the end of the axis, where the title is."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def plain_numbers(axis: Axis) -> None:
@@ -146,6 +153,15 @@ def halo() -> withStroke:
 def number_text(value: float) -> str:
     """A number for people: three digits, and ∞."""
     return "∞" if value == float("inf") else f"{value:.3g}"
+
+
+def share_text(share: float) -> str:
+    """A share in whole percent; 0 % and 100 % only where it is that, up to rounding."""
+    if ROUNDING < share < 0.005:
+        return "<1%"
+    if 0.995 <= share < 1 - ROUNDING:
+        return ">99%"
+    return f"{share:.0%}"
 
 
 def bound_text(value: float) -> str:
