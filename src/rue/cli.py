@@ -53,6 +53,7 @@ app = typer.Typer(
 MODELS, POLICIES, EXPERIMENTS = "Models", "Policies", "Experiments"
 LONGEST_LIST = 30
 SECONDS_BETWEEN_LINES = 30.0
+OBJECTIVE = " The objective is what the method itself minimises, at most; for reg it bounds the regret."
 SELDOM = 10
 
 Model = Annotated[
@@ -877,8 +878,9 @@ def _print_comparison(
         highlight=False,
         soft_wrap=True,
     )
-    unseen = [] if verdicts is None else ["max on test", "mean on test"]
-    table = _table("method", "max regret", "at least", "gap", "mean regret", *unseen, "objective", "seconds")
+    # There is room for one of the two in a terminal of 80 letters.
+    last = ["objective"] if verdicts is None else ["test max", "test mean"]
+    table = _table("method", "max regret", "at least", "gap", "mean regret", *last, "seconds")
     best = min(solution.max_regret.upper for solution in solutions)
     for number, solution in enumerate(solutions):
         status = "" if solution.status is Status.SOLVED else f" ({solution.status.value})"
@@ -889,15 +891,18 @@ def _print_comparison(
             _at_least(solution.max_regret.lower),
             _percent(solution.gap),
             _number(solution.mean_regret),
-            *([] if verdicts is None else map(_number, (verdicts[number].max_regret, verdicts[number].mean_regret))),
-            _number(_rounded_up(solution.objective.upper)),
+            *(
+                [_number(_rounded_up(solution.objective.upper))]
+                if verdicts is None
+                else map(_number, (verdicts[number].max_regret, verdicts[number].mean_regret))
+            ),
             f"{solution.seconds:.3f}",
         )
     console.print(table)
     console.print(
         "Regrets are the judge's: exact, in the worst sample and on average. No policy of any kind has a max regret "
-        "below what stands under 'at least', and the gap is how far a method may be from the best. The objective is "
-        "what the method itself minimises, at most; for reg it bounds the regret.",
+        "below what stands under 'at least', and the gap is how far a method may be from the best."
+        + (OBJECTIVE if verdicts is None else ""),
         style="dim",
     )  # fmt: skip
 

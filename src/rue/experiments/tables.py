@@ -306,8 +306,8 @@ def _notes_of_regret(group: Group, samples: Samples) -> Iterator[str]:
     idle, only = group.idle(samples), group.idle_for_reference_only(samples)
     if idle:
         yield (
-            f"No reference method has any finite regret ({samples}) on {idle} of {len(group.problems)} problems, where "
-            f"all finite ones count 0{f'; on {only} of them another method has some' if only else ''}."
+            f"No reference method has any regret ({samples}) on {idle} of {len(group.problems)} problems, where "
+            f"all count 0 that are finite{f'; on {only} of them another method has some' if only else ''}."
         )
     endless = group.endless(samples)
     if endless:
