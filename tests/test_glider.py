@@ -10,6 +10,7 @@ import pytest
 import rue
 from rue.domains.glider import BUILT_IN, Glider
 from rue.io.ocean import Currents
+from rue.specs import make_domain
 
 MAY_DAY = 1_588_291_200.0  # 2020-05-01, 00 h
 
@@ -288,7 +289,7 @@ def test_the_built_in_currents_are_small_and_credited():
     assert [layout["cell"][domain.graph.initial], layout["start"]] == [domain.region.start] * 2
     assert layout["cell"][int(np.flatnonzero(domain.graph.goal)[0])] == layout["goal"]
     assert sum(value is None for value in layout["depth"]) == 256 - domain.region.water.sea.sum()
-    assert layout["heading"][3] == 90 and rue.specs.make_domain("glider", {"seed": 1}).spec == layout["domain"]
+    assert layout["heading"][3] == 90 and make_domain("glider", {"seed": 1}).spec == layout["domain"]
     east, north = domain.region.water_of_states(domain.forecast_time())
     scenery = domain.training().scenery
     assert np.allclose(scenery["east"], east, atol=1e-6) and np.allclose(scenery["north"], north, atol=1e-6)

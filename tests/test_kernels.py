@@ -49,6 +49,34 @@ def test_matrix_game_of_any_size_of_numbers(scale):
     assert (matrix @ mix).max() == pytest.approx(value)
 
 
+# From a solver: up to the last bits the first column is constant and the second one is affine in the third. Dividing by
+# what rounding leaves of the others, a simplex came to a mixture of nothing.
+NEARLY_DEPENDENT = [
+    [1.3714237238100233, 1.1983717478244134, 1.1115579639198854],
+    [1.371423723810023, 1.1983717478244127, 1.110962295353402],
+    [1.3714237238100233, 1.3290486530234757, 2.1563775369459095],
+    [1.3714237238100222, 1.198371747824413, 1.1109622953534022],
+    [1.3714237238100226, 1.198371747824413, 1.1109622953534017],
+    [1.3714237238100224, 1.268874026135864, 1.6749805218450138],
+    [1.371423723810022, 1.1983717478244136, 1.1109622953534026],
+    [1.3714237238100222, 1.2664281329328186, 1.6554133762206527],
+    [1.371423723810023, 1.1983717478244136, 1.1109622953534026],
+    [1.3714237238100233, 1.1983717478244134, 1.1109622953534022],
+    [1.3714237238100226, 1.1983717478244127, 1.1109622953534026],
+    [1.3714237238100226, 1.198371747824413, 1.1115579639198858],
+    [1.3714237238100233, 1.2728279938691407, 1.7066122637112249],
+    [1.3714237238100233, 1.1983717478244136, 1.1109622953534022],
+    [1.3714237238100224, 1.2909529288946713, 1.8516117439154642],
+]  # fmt: skip
+
+
+def test_matrix_game_whose_columns_nearly_depend_on_each_other():
+    matrix = np.array(NEARLY_DEPENDENT)
+    value, mix, belief = solve(matrix)
+    assert value == pytest.approx(matrix_game(matrix), abs=1e-9)
+    assert (matrix @ mix).max() <= value + 1e-12 and (belief @ matrix).min() >= value - 1e-9
+
+
 def _plain(argument):
     return int64 if isinstance(unliteral(argument), Integer) else unliteral(argument)
 

@@ -27,6 +27,8 @@ from numba import njit
 HUGE = 1e280
 INFINITE = 1e100
 LEAST = 1e-15
+# In a tableau whose entries began in [1, 2]: what is no more than rounding, and the least entry to divide by.
+ZERO, PIVOT = 1e-12, 1e-9
 # Steps towards a better belief before and within the search for slots.
 ROOT_STEPS = 60
 LAST_STEPS = 12
@@ -293,12 +295,34 @@ def _worst(field, i, paid, share, first, value):
 
 
 @fast
+def _leaving_row(tableau, basis, enter, by_index):
+    """The row that leaves the basis, or -1: of those with the least ratio up to rounding, that with the largest pivot.
+
+    A pivot that is nothing but rounding would ruin the tableau. `by_index` is Bland's rule: the lowest index instead.
+    """
+    rows = basis.size
+    width = tableau.shape[1] - 1
+    least = np.inf
+    for i in range(rows):
+        if tableau[i, enter] > PIVOT:
+            least = min(least, tableau[i, width] / tableau[i, enter])
+    leave = -1
+    for i in range(rows):
+        pivot = tableau[i, enter]
+        if pivot <= PIVOT or tableau[i, width] > (least + ZERO) * pivot:
+            continue
+        if leave < 0 or (basis[i] < basis[leave] if by_index else pivot > tableau[leave, enter]):
+            leave = i
+    return leave
+
+
+@fast
 def solve_matrix(matrix, tableau, basis, mix, belief):
     """The value of a matrix game by a tableau simplex: column player mixes `mix` to minimise the largest row.
 
     Entries are scaled into [1, 2], so that no first phase is needed: maximise Σu subject to M u ≤ 1, u ≥ 0; the
     value is 1/Σu, the mixture u/Σu, and the dual gives the row player's `belief`. Dantzig's rule, Bland's after
-    100 pivots. Returns the value and the number of pivots, -1 if they ran out.
+    100 pivots. Returns the value and the number of pivots, -1 if they ran out or rounding left nothing of the mixture.
     """
     rows, columns = matrix.shape
     low = matrix.min()
@@ -322,7 +346,7 @@ def solve_matrix(matrix, tableau, basis, mix, belief):
     most = 1000 + 10 * width
     while pivots < most:
         enter = -1
-        best = -1e-12
+        best = -ZERO
         for j in range(width):
             if tableau[rows, j] < best:
                 enter = j
@@ -331,14 +355,11 @@ def solve_matrix(matrix, tableau, basis, mix, belief):
                 best = tableau[rows, j]
         if enter < 0:
             break
-        leave = -1
-        ratio = np.inf
-        for i in range(rows):
-            if tableau[i, enter] > 1e-12:
-                r = tableau[i, width] / tableau[i, enter]
-                if r < ratio or (r == ratio and basis[i] < basis[leave]):
-                    ratio = r
-                    leave = i
+        pivots += 1
+        leave = _leaving_row(tableau, basis, enter, pivots > 100)
+        if leave < 0:  # a column of rounding errors: there is nothing to gain from it
+            tableau[rows, enter] = 0.0
+            continue
         pivot = tableau[leave, enter]
         for j in range(width + 1):
             tableau[leave, j] /= pivot
@@ -347,18 +368,24 @@ def solve_matrix(matrix, tableau, basis, mix, belief):
             if i != leave and factor != 0.0:
                 for j in range(width + 1):
                     tableau[i, j] -= factor * tableau[leave, j]
+                if i < rows:
+                    tableau[i, width] = max(tableau[i, width], 0.0)
         basis[leave] = enter
-        pivots += 1
-    if pivots == most:
-        return np.inf, -1
     mix[:] = 0.0
     for i in range(rows):
         if basis[i] < columns:
-            mix[basis[i]] = max(tableau[i, width], 0.0)
-    mix /= mix.sum()
+            mix[basis[i]] = tableau[i, width]
+    total = mix.sum()
+    if pivots == most or not total > 0.0:
+        return np.inf, -1
+    mix /= total
     for i in range(rows):
         belief[i] = max(tableau[rows, columns + i], 0.0)
-    belief /= belief.sum()
+    total = belief.sum()
+    if total > 0.0:
+        belief /= total
+    else:
+        belief[:] = 1.0 / rows
     # The value of the mixture itself, so that rounding in the tableau cannot flatter it.
     value = -np.inf
     for i in range(rows):

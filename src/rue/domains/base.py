@@ -22,6 +22,7 @@ class Domain(ABC):
     seed: int = field(kw_only=True)
     name: ClassVar[str]  # on the command line
     draws_training: ClassVar[bool] = True  # whether the training samples are draws like any other
+    file_parameters: ClassVar[tuple[str, ...]] = ()  # parameters that name a file, or nothing
 
     def __post_init__(self) -> None:
         check_seed(self.seed)

@@ -1,13 +1,14 @@
 """Disaster rescue: an 8-connected grid with swamps and obstacles whose places are known only roughly.
 
 Each square is the centre of a swamp region with probability 1/15, and of an obstacle region with 1/15; a region is
-the centre and the squares around it. A sample puts one swamp and one obstacle on a random square of each region.
+the centre and the eight squares around it. A sample puts one swamp and one obstacle on a random square of each region.
 An action aims at one of 8 neighbours and gets there with probability 0.8, and to the neighbours on either side with
 0.1 each; onto an obstacle it is 0.05 instead. What is left stays put. Entering a square costs 0.5, or in a swamp an
 amount drawn from [1, 2] in each sample; staying pays for the square one is on.
 
 What the paper leaves open, and our choice: the initial state is the corner (row 0, column 0), the goal the opposite
-one, and neither is ever a swamp or an obstacle; a move off the grid stays put.
+one, and neither is ever a swamp or an obstacle; a move off the grid stays put. `diagonals=False` is the other reading
+of "adjacent": regions of five squares.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rue._check import real_number, whole_number
+from rue._check import flag, real_number, whole_number
 from rue._flat import Array
 from rue._kernels.grid import fill
 from rue.domains.base import Domain
@@ -47,16 +48,18 @@ class Disaster(Domain):
     width: int = 8
     height: int = 8
     region_chance: float = 1 / 15  # that a square is the centre of a swamp region; the same for obstacles
+    diagonals: bool = True  # whether a region has the squares that touch its centre at a corner: nine squares or five
 
     def __post_init__(self) -> None:
         super().__post_init__()
         whole_number("width", self.width, 2, 2000)
         whole_number("height", self.height, 2, 2000)
         real_number("region_chance", self.region_chance, "0 to 1", 0, 1)
+        flag("diagonals", self.diagonals)
 
     @cached_property
     def regions(self) -> tuple[Array, Array]:
-        """The squares of each swamp region and of each obstacle region, nine to a row, padded with −1."""
+        """The squares of each swamp region and of each obstacle region, a row for each, padded with −1."""
         rng = np.random.default_rng(self.seed)
         swamp = np.flatnonzero(rng.random(self._squares) < self.region_chance)
         obstacle = np.flatnonzero(rng.random(self._squares) < self.region_chance)
@@ -130,10 +133,10 @@ class Disaster(Domain):
         inside = (row >= 0) & (row < self.height) & (column >= 0) & (column < self.width)
         return np.where(inside, row * self.width + column, -1)
 
-    def _region_squares(self, centre: Array) -> Array:  # [regions, 9]
+    def _region_squares(self, centre: Array) -> Array:  # [regions, 9 or 5]
         row, column = np.divmod(centre, self.width)
-        around = [self._square(row + i, column + j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
-        squares = np.stack(around, axis=1) if centre.size else np.empty((0, 9), np.int64)
+        offsets = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if self.diagonals or i == 0 or j == 0]
+        squares = np.stack([self._square(row + i, column + j) for i, j in offsets], axis=1)
         squares[(squares == 0) | (squares == self._squares - 1)] = -1
         return squares[(squares >= 0).any(axis=1)]
 

@@ -54,6 +54,7 @@ class Glider(Domain):
 
     name: ClassVar[str] = "glider"
     draws_training: ClassVar[bool] = False
+    file_parameters: ClassVar[tuple[str, ...]] = ("data", "bathymetry")
     width: int = 16
     height: int = 16
     day: int = 0  # of those in the data, the first is 0
