@@ -1,14 +1,20 @@
-"""Run the benchmarks: `python -m benchmarks [peers] [growth] [options] [adaptive] [--quick] [--markdown FILE]`."""
+"""Run the benchmarks: `python -m benchmarks [NAME …] [--quick] [--markdown FILE]`."""
 
 import argparse
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import adaptive, growth, options, peers
+from benchmarks import adaptive, growth, options, peers, readings
 from benchmarks.report import Table, machine
 
-BENCHMARKS = {"peers": peers.run, "growth": growth.run, "options": options.run, "adaptive": adaptive.run}
+BENCHMARKS = {
+    "peers": peers.run,
+    "growth": growth.run,
+    "options": options.run,
+    "adaptive": adaptive.run,
+    "readings": readings.run,
+}
 
 
 def main() -> int:

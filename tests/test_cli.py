@@ -800,6 +800,7 @@ def test_ctrl_c_ends_the_search_with_a_policy(stage, tmp_path):
 INTERRUPTED_COMMAND = """
 import os, signal, sys
 from rue import cli
+from rue.cli.progress import ProgressBar
 
 pressed = []
 
@@ -809,7 +810,7 @@ def press(self, progress):
         for _ in range(int(os.environ["PRESSES"])):
             os.kill(os.getpid(), signal.SIGINT)
 
-cli._ProgressBar.__call__ = press
+ProgressBar.__call__ = press
 cli.main()
 """
 

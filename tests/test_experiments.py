@@ -96,6 +96,22 @@ def test_a_spec_is_every_method_on_every_problem(spec):
     }  # fmt: skip
 
 
+def test_a_size_is_called_by_what_tells_it_from_the_others(tmp_path):
+    sizes = ["{ width = 3, height = 3, diagonals = false }", "{ width = 4, height = 4, diagonals = false }"]
+
+    def called(name, *which):
+        problems = f'[[problems]]\n{name}\ndomain = "disaster"\nseeds = 1\nsizes = [{", ".join(which)}]\n'
+        (tmp_path / "s.toml").write_text(f'methods = ["average"]\n{problems}')
+        return [task.problem.size for task in read_spec(tmp_path / "s.toml").tasks()]
+
+    assert called('name = "five squares"', *sizes) == ["3×3", "4×4"]
+    # Without a name there may be other tables of the domain, and with one size nothing else says what it is.
+    assert called("", *sizes) == ["3×3, diagonals=False", "4×4, diagonals=False"]
+    assert called('name = "five squares"', sizes[0]) == ["3×3, diagonals=False"]
+    chances = ["{ region_chance = 0.1 }", "{ region_chance = 0.2 }"]
+    assert called('name = "more"', *chances) == ["region_chance=0.1", "region_chance=0.2"]
+
+
 def test_a_changed_parameter_is_a_new_task_and_a_title_is_not(spec):
     before = {task.key for task in read_spec(spec).tasks()}
     for old, new, changed in (

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from itertools import pairwise
 
 import matplotlib as mpl
 import numpy as np
@@ -138,6 +139,24 @@ def test_distance_shows_every_problem_with_a_bound(results):
         assert dots[method] == pytest.approx(1 + np.sort(gap[~np.isnan(gap)]))
     medians = [np.nanmedian(disaster.gap[:, disaster.methods.index(name)]) for name in names]
     assert medians == sorted(medians, reverse=True)  # the best is at the top
+
+
+@pytest.mark.parametrize("largest", [1.0, 1.004, 1.08, 1.4, 3.0, 12.0, 150.0, 4000.0, 3e7, 1e120])
+@pytest.mark.parametrize("endless", [False, True])
+def test_labels_of_the_distance_do_not_touch_and_say_where_things_are(largest, endless):
+    runs = [record("adaptive", f"seed={k}", 1.0, 1.0, proved=1.0) for k in range(3)]
+    runs += [record("best", f"seed={k}", largest if k else 1.0, 1.0) for k in range(3)]
+    runs += [record("mixture", f"seed={k}", "inf" if endless else 1.0, 1.0) for k in range(3)]
+    figure = draw_distance(Results.of(runs, ["best"]))
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    labels = axes.get_xticklabels()
+    boxes = [label.get_window_extent() for label in labels]
+    assert len(labels) >= 3 and labels[0].get_text() == "1"
+    assert all(a.x1 < b.x0 for a, b in pairwise(boxes))
+    low, high = axes.get_xlim()
+    assert low < 1 and max(largest, 1.1) < high
+    assert axes.get_xticks()[-1] > math.sqrt(high)  # the right half has one too
 
 
 def test_infinite_regret_is_written():

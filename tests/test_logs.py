@@ -419,17 +419,55 @@ def test_learn_says_what_is_wrong_in_one_line(run, write, options, part):
     assert not Path("m.rue").exists()
 
 
-def test_a_goal_that_is_not_given(run, write):
-    write(PLAIN)
-    done = run("learn", "log.csv", "--initial", "new", "--seed", 1, "-o", "m.rue", status=2)
-    assert "the log never leaves state 'retired', which is no goal" in done.err
+UNFINISHED = PLAIN.replace("next_state", "who").replace("worn\n", "1\n").replace("retired", "2")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "library", "part"),
+    [
+        (
+            PLAIN.replace("worn", "müde").encode("cp1252"), ("--goal", "retired"),
+            'another encoding= such as "cp1252"', "expected that, or another --encoding such as cp1252",
+        ),
+        (
+            UNFINISHED, ("--goal", "retired"),
+            "episode= if the next row has it", "expected it, or --episode if the next row has it",
+        ),
+        (
+            UNFINISHED, ("--goal", "retired", "--episode", "who"),
+            'end=, or unfinished="drop"', "neither action nor cost, --end, or --drop-unfinished; 2 episodes",
+        ),
+        (
+            PLAIN, (),
+            'it in goals, or unvisited="dead end"',
+            "never leaves state 'retired', which is no goal; expected it as a --goal, or --dead-ends; 1 states",
+        ),
+        (
+            PLAIN.replace("10", "-10"), ("--goal", "retired"),
+            "pass discount= to from_dense or Builder", "for rewards with a discount give a --discount",
+        ),
+        (PLAIN, ("--goal", "retired", "--cost-noise", -1), "cost_noise is", "rue: --cost-noise is -1.0; expected 0"),
+    ],
+)  # fmt: skip
+def test_learn_names_flags_where_the_library_names_arguments(run, write, text, options, library, part):
+    path = write(text)
+    done = run("learn", "log.csv", "--initial", "new", "--seed", 1, "-o", "m.rue", *options, status=2)
+    assert part in done.err and library not in done.err
+    assert len(done.err.splitlines()) == 1
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    goals = [given["--goal"]] if "--goal" in given else []
+    with pytest.raises(rue.BadInput) as refusal:
+        log = read_log(path, episode=given.get("--episode"))
+        noise = float(given.get("--cost-noise", 0))
+        rue.from_transitions(log, samples=2, seed=1, initial="new", goals=goals, cost_noise=noise)
+    assert library in str(refusal.value)
 
 
 def test_rows_are_counted_while_they_are_read(monkeypatch):
-    from rue import cli
+    from rue.cli.models import CountedRows
 
     reports = []
-    rows = cli._CountedRows([ROWS[0]] * 25_000, reports.append)
+    rows = CountedRows([ROWS[0]] * 25_000, reports.append)
     assert sum(1 for _ in rows) == rows.count == 25_000
     assert [report.stage for report in reports] == ["10000 rows read", "20000 rows read"]
 

@@ -1,5 +1,6 @@
 """Expected visits against exact fractions, against the judge's costs, and against episodes."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from models import Shape, models_with_controllers
 
 import rue
-from rue.visits import distribution_after, expected_visits
+from rue.visits import MOST_PASSED, STEP_ITSELF, distribution_after, expected_visits
 
 
 def exact_rows(model, policy, sample):
@@ -167,3 +168,31 @@ def test_bad_input_is_one_line():
         expected_visits(other, policy, 0)
     with pytest.raises(rue.BadInput, match="step is -1"):
         distribution_after(model, policy, 0, [-1])
+
+
+def test_as_many_steps_as_take_hours_are_refused():
+    sizes = []
+    for width in (4, 40):
+        model = rue.domains.Disaster(width=width, height=4, seed=3).sample(1, seed=1)
+        policy = rue.solve(model, rue.Average()).policy
+        with pytest.raises(
+            rue.BadInput, match=r"^step is 1000000000; expected at most \d+, as each passes the"
+        ) as caught:
+            distribution_after(model, policy, 0, [2, 10**9, 3])
+        most, transitions = map(int, re.findall(r"\d+", str(caught.value))[1:])
+        assert most * (transitions + policy.nodes) <= MOST_PASSED
+        sizes.append((transitions, most))
+    assert sizes[0][0] < sizes[1][0] and sizes[0][1] > sizes[1][1] > 10**6  # larger chains may take fewer steps
+    assert distribution_after(model, policy, 0, []).shape == (0, policy.nodes)
+
+
+def test_the_last_step_that_is_not_refused_is_taken(monkeypatch):
+    monkeypatch.setattr("rue.visits.MOST_PASSED", 50 * (STEP_ITSELF + 200))
+    model = rue.domains.Disaster(width=4, height=4, seed=3).sample(1, seed=1)
+    policy = rue.solve(model, rue.Average()).policy
+    with pytest.raises(rue.BadInput) as caught:
+        distribution_after(model, policy, 0, [10**6])
+    most = int(re.findall(r"\d+", str(caught.value))[1])
+    assert distribution_after(model, policy, 0, [most]).sum() == pytest.approx(1)
+    with pytest.raises(rue.BadInput, match=f"step is {most + 1}; expected at most {most}"):
+        distribution_after(model, policy, 0, [most + 1])

@@ -21,7 +21,7 @@ import numpy as np
 from rue._check import index_array, whole_number
 from rue._flat import Array
 from rue._linear import ranges, solve_chain
-from rue.errors import SolverFailed
+from rue.errors import BadInput, SolverFailed
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
 
@@ -31,6 +31,11 @@ TOLERANCE = 1e-13
 ENOUGH = 0.499
 # Departures whose error may be a larger share of them than this are not given out.
 GOOD_ERROR = 1e-6
+# Each step passes all transitions and nodes of the chain once, at a few nanoseconds each, and takes as long as this
+# many of them by itself. A picture should be there within a minute: this much is about half of one. It is counted and
+# not timed, so that what is refused does not depend on the machine.
+STEP_ITSELF = 2_000
+MOST_PASSED = 10**10
 
 
 def expected_visits(model: UMDP, policy: Policy, sample: int) -> Array:  # [N]
@@ -51,11 +56,15 @@ def expected_visits(model: UMDP, policy: Policy, sample: int) -> Array:  # [N]
 
 
 def distribution_after(model: UMDP, policy: Policy, sample: int, steps: Sequence[int]) -> Array:  # [steps, N]
-    """The probability to be at each node after so many steps; who has reached a goal stays there."""
+    """The probability to be at each node after so many steps; who has reached a goal stays there.
+
+    More steps than can be gone through within a minute or so are refused.
+    """
     from scipy.sparse import csr_array  # slow to import
 
-    chain = _Chain.build(model, policy, sample)
     wanted = [whole_number("step", step, 0) for step in steps]
+    chain = _Chain.build(model, policy, sample)
+    _check_last(max(wanted, default=0), chain)
     forward = csr_array((chain.prob, (chain.target, chain.source)), shape=(chain.goal.size, chain.goal.size))
     result = np.empty((len(wanted), chain.goal.size))
     now, done = chain.start, 0
@@ -64,6 +73,14 @@ def distribution_after(model: UMDP, policy: Policy, sample: int, steps: Sequence
             now, done = forward @ now + np.where(chain.goal, now, 0.0), done + 1
         result[place] = now
     return result
+
+
+def _check_last(step: int, chain: "_Chain") -> None:
+    most = MOST_PASSED // (STEP_ITSELF + chain.prob.size + chain.goal.size)
+    if step > most:
+        raise BadInput(
+            f"step is {step}; expected at most {most}, as each passes the {chain.prob.size} transitions of the policy"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@
     model = "mine.rue"
     test = "fresh.rue"                # another model on the same graph
 
-Files are looked for beside the TOML file, those that a domain reads (`data`, `bathymetry`) too.
+Files are looked for beside the TOML file, those that a domain reads (`data` and `bathymetry` of the glider) too.
 
 A task is one method on one problem. Its key is a hash of all that its result depends on: the problem (of a file, its
 name and contents, wherever it lies), the method with all its parameters, and the limit. A changed parameter is a new
@@ -27,8 +27,7 @@ task, and a name or a title is none of it.
 
 import hashlib
 import json
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,13 +37,13 @@ from rue import specs
 from rue._check import one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue.domains.base import TRAINING, Domain
-from rue.errors import BadFile, BadInput, RueError, unknown_name
+from rue.errors import BadInput, RueError, unknown_name
+from rue.experiments.toml import read_toml
 from rue.select import WAYS
 from rue.solution import Solver
 
-# Parameters of domains that name a file.
-FILE_PARAMETERS = ("data", "bathymetry")
 OF_THE_FILE = ("folder", "text")  # what nobody writes into it
+NO_PROBLEMS = "there are no problems; expected one or more tables [[problems]]"
 OF_DOMAINS = ("sizes", "seeds", "samples", "pool", "by")
 
 Method = str | Mapping[str, Any]
@@ -171,11 +170,12 @@ class Problems:
             return
         drawn = {"samples": self.samples, "pool": self.pool, "by": self.by if self.pool else None}
         extra = "".join(f",{key}={value}" for key, value in drawn.items() if value is not None)
+        shared = _shared(self.sizes) if self.name else set()  # the name then says what they share
         for size in self.sizes:
             for seed in self._seeds():
                 domain = specs.make_domain(str(self.domain), {**size, "seed": seed})
                 model = _domain_source(folder, domain, extra)
-                yield _problem(self.name or domain.name, _size_in_words(size), model, test, hashes)
+                yield _problem(self.name or domain.name, _size_in_words(size, shared), model, test, hashes)
 
     def _seeds(self) -> Sequence[int]:
         if isinstance(self.seeds, int) and not isinstance(self.seeds, bool):
@@ -208,7 +208,7 @@ class Experiment:
         solvers = _solvers(self.methods)
         problems: Any = self.problems
         if not isinstance(problems, list | tuple) or not problems or not all(isinstance(p, Problems) for p in problems):
-            raise BadInput("there are no problems; expected one or more tables [[problems]]")
+            raise BadInput(NO_PROBLEMS)
         for table in self.problems:
             solvers += [] if table.methods is None else _solvers(table.methods)
         if not isinstance(self.reference, list | tuple):
@@ -250,30 +250,27 @@ def _merged(one: Task, other: Task) -> Task:
 
 def read_spec(path: str | Path) -> Experiment:
     """An experiment from a TOML file. Unknown names are errors."""
-    source = Path(path)
-    try:
-        text = source.read_text(encoding="utf-8")
-        table = tomllib.loads(text)
-    except OSError as error:
-        raise BadInput(f"{source}: there is no such file ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadFile(f"{source}: it is no TOML ({error})") from None
-    try:
-        problems = table.pop("problems", None)
-        if not isinstance(problems, list) or not problems or not all(isinstance(part, dict) for part in problems):
-            raise BadInput("there are no problems; expected one or more tables [[problems]]")
-        parts = []
-        for number, part in enumerate(problems):
-            try:
-                parts.append(_from_table(Problems, part, "problems"))
-            except BadInput as error:
-                raise BadInput(f"problems, table {number + 1}: {error}") from None
+
+    def make(table: dict[str, Any], text: str) -> Experiment:
+        parts = _problem_tables(table.pop("problems", None))
         experiment: Experiment = _from_table(Experiment, {**table, "problems": parts}, "an experiment")
-        experiment = replace(experiment, folder=source.parent, text=text)
+        experiment = replace(experiment, folder=Path(path).parent, text=text)
         experiment.tasks()  # what is wrong is told before anything runs
-    except BadInput as error:
-        raise BadFile(f"{source}: {error}") from None
-    return experiment
+        return experiment
+
+    return read_toml(path, make)
+
+
+def _problem_tables(tables: Any) -> list[Problems]:
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise BadInput(NO_PROBLEMS)
+    parts = []
+    for number, table in enumerate(tables):
+        try:
+            parts.append(_from_table(Problems, table, "problems"))
+        except BadInput as error:
+            raise BadInput(f"problems, table {number + 1}: {error}") from None
+    return parts
 
 
 def _from_table(kind: type, table: Mapping[str, Any], what: str) -> Any:
@@ -312,11 +309,19 @@ def _seconds(value: object) -> float:
     return real_number("seconds", value, "0 or more", 0)
 
 
-def _size_in_words(size: Mapping[str, Any]) -> str:
-    """`8×8` for a width and a height, `noise=0.2` for other parameters."""
-    rest = [f"{key}={value}" for key, value in size.items() if key not in ("width", "height")]
-    square = [f"{size['width']}×{size['height']}"] if {"width", "height"} <= size.keys() else []
-    return ", ".join(square + (rest if square else [f"{key}={value}" for key, value in size.items()]))
+def _shared(sizes: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Parameters that do not tell the sizes apart."""
+    if len(sizes) < 2:
+        return set()
+    return {key for key in sizes[0] if all(key in size and size[key] == sizes[0][key] for size in sizes)}
+
+
+def _size_in_words(size: Mapping[str, Any], shared: Set[str]) -> str:
+    """`8×8` for a width and a height, `noise=0.2` for other parameters that are not the same for all sizes."""
+    square = {"width", "height"} <= size.keys()
+    words = [f"{size['width']}×{size['height']}"] if square else []
+    own = [key for key in size if key not in shared and not (square and key in ("width", "height"))]
+    return ", ".join(words + [f"{key}={size[key]}" for key in own])
 
 
 class _Source(NamedTuple):
@@ -346,7 +351,7 @@ def _file_source(folder: Path, name: str) -> _Source:
 
 
 def _domain_source(folder: Path, domain: Domain, extra: str) -> _Source:
-    names = [name for name in FILE_PARAMETERS if getattr(domain, name, None) is not None]
+    names = [name for name in domain.file_parameters if getattr(domain, name) is not None]
     files = {name: _file(folder, getattr(domain, name)) for name in names}
     for name, path in files.items():
         if "," in str(path) or str(path) != str(path).strip():

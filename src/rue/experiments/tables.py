@@ -19,6 +19,7 @@ from rich.text import Text
 
 from rue._check import one_of
 from rue._flat import Array
+from rue.experiments.orders import Order, compare_orders
 from rue.experiments.published import ELEVEN, PAPER, Published
 from rue.experiments.results import MISSING, Group, Results, Samples
 from rue.experiments.statistics import Comparison, Moments, compare_methods, describe
@@ -57,7 +58,7 @@ class Table:
     """One table of a group."""
 
     group: str
-    kind: str  # "summary", "train by size", "t train"; unique within its group
+    kind: str  # "summary", "orders", "train by size", "t train"; unique within its group
     title: str
     caption: str
     columns: tuple[str, ...]  # the first is that of the names of rows
@@ -79,6 +80,7 @@ def make_tables(results: Results, published: Published | None = None) -> list[Ta
         # "glider, half the current" is a glider still.
         figures = published.get(group.name) or published.get(group.name.partition(",")[0], {})
         tables.append(_summary(group, results.reference, figures, source))
+        tables += _orders(group, figures)
         if len(group.sizes) > 1:
             tables += _by_size(group)
         if _can_be_tested(group):
@@ -114,6 +116,38 @@ def _summary(
         f"median of how far the max regret (train) is above what is proved to be the least that any policy can reach."
     )
     return _table(group, "summary", "all problems", caption, columns, tuple(_notes(group, reference)))
+
+
+def _orders(group: Group, published: Mapping[str, Mapping[str, float]]) -> list[Table]:
+    """How many published differences hold here, and which do not; no table where nothing can be compared."""
+    found = {samples: compare_orders(group, published, samples) for samples in _sets(group)}
+    rows = tuple(Row(samples, _order_cells(orders)) for samples, orders in found.items() if orders)
+    notes = tuple(
+        f"Not so here ({samples}): {order.better} below {order.worse}. {_found_instead(order)}"
+        for samples, orders in found.items()
+        for order in orders
+        if order.found != "same"
+    )
+    caption = (
+        "Pairs of methods that the published figures tell apart (one-sided t-test, p < 0.05), how many of them have "
+        "the same order here, and how many of these significantly so (Wilcoxon, p < 0.05)."
+    )
+    columns = ("samples", "told apart", "same order here", "significantly")
+    title = f"{group.name}: differences that were published"
+    return [Table(group.name, "orders", title, caption, columns, rows, notes)] if rows else []
+
+
+def _found_instead(order: Order) -> str:
+    if order.found == "equal":
+        return "Their means are equal here."
+    certainty = "significantly" if order.significant else "without significance"
+    return f"It is above it here, {certainty} (p = {order.p:.2g})."
+
+
+def _order_cells(orders: Sequence[Order]) -> tuple[Cell, ...]:
+    same = [order for order in orders if order.found == "same"]
+    counts = (len(orders), len(same), sum(order.significant for order in same))
+    return tuple(Cell(str(count), {"count": count}) for count in counts)
 
 
 def _by_size(group: Group) -> list[Table]:

@@ -43,7 +43,7 @@ def draw_bounds(solutions: Mapping[str, Solution]) -> Figure:
         top[solution.solver.measures] = max(top[solution.solver.measures], _ceiling(traces[name]))
     for axes, (name, solution) in zip(panels, solutions.items(), strict=False):
         _draw(axes, traces[name], top[solution.solver.measures])
-        axes.set_title(f"{name}: {solution.status.value.replace('_', ' ')}", loc="left")
+        axes.set_title(f"{style.one_line(name)}: {solution.status.value.replace('_', ' ')}", loc="left")
         axes.set(xlim=(begin / 1.2, end), ylabel=solution.solver.measures)
     for axes in panels[len(solutions) :]:
         axes.set_visible(False)

@@ -44,6 +44,12 @@ LEGEND_ROW = 0.24
 MOST_TICKS = 8
 BESIDE_TITLE = 1.0  # inches of a panel that its title does not have
 LONGEST_SIZE = 1.2  # inches of a size's name
+RATIO_AXIS = 3.2  # inches at least that an axis of ratios is long
+RATIO_MARGIN = 0.04  # of the axis, left of 1
+LEAST_RATIO = 1.1  # at the right end, so that what is nearly the best does not look far from it
+NEAR_ONE = ([1.5], [1.2], [1.1, 1.3], [1.05], [1.02], [1.01])
+BESIDE_TICK = 0.08  # inches between two labels
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 BAND, SIGN = 3.0, 5.0  # points
 ENDLESS_ROWS = 4
 THIN = {"*": 1.7, "P": 1.35, "X": 1.35}  # look smaller than they are
@@ -214,31 +220,7 @@ def draw_distance(results: Results) -> Figure:
     if not groups:
         raise BadInput("no method proved a bound; expected one that does, such as adaptive or mixture")
     most = max(len(group.methods) for group in groups)
-
-    def draw(axes: Axes, group: Group, looks: Mapping[str, Look]) -> None:
-        proved = group.bound > 0
-        ratio = 1.0 + group.gap[proved]
-        middle = [float(np.median(column[~np.isnan(column)])) if (~np.isnan(column)).any() else math.inf
-                  for column in ratio.T]  # fmt: skip
-        order = sorted(range(len(group.methods)), key=lambda number: -middle[number])
-        finite = ratio[np.isfinite(ratio)]
-        top = 1.15 * float(finite.max(initial=1.5))
-        axes.set_xscale("log")
-        axes.set_xlim(0.97, top)
-        for place, number in enumerate(order):
-            _draw_ratios(axes, place, ratio[:, number], middle[number], looks[group.methods[number]], top)
-        axes.set_yticks(range(len(order)), [group.methods[number] for number in order])
-        axes.set_ylim(-0.7, len(order) - 0.3)
-        axes.axvline(1.0, color=style.INK, linewidth=0.9)
-        axes.set_xticks(ticks := _ticks(top), [f"{tick:g}" for tick in ticks])
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.grid(axis="x", color="#DDDDDD", linewidth=0.6)
-        axes.grid(axis="y", visible=False)
-        axes.tick_params(axis="y", length=0)
-        without = int((~proved).sum())
-        axes.set_xlabel("max regret (train) / proved bound" + (f"; {without} without a bound" if without else ""))
-
-    return _panels(groups, draw, line=False, legend=False, size=(4.4, 1.2 + 0.24 * most))
+    return _panels(groups, _draw_group_ratios, line=False, legend=False, size=(4.4, 1.2 + 0.24 * most))
 
 
 def pareto_front(seconds: Array, regret: Array) -> list[int]:
@@ -410,10 +392,11 @@ def _size_ticks(axes: Axes, group: Group, place: Array) -> None:
 
 def _shortened(name: str, inches: float, size: float) -> str:
     """A name that is no wider than that in letters of this size: what is too much is left out of its middle."""
-    short, kept = name, len(name)
+    whole = style.one_line(name)
+    short, kept = whole, len(whole)
     while kept > 1 and (width := style.text_width(short, size)) > inches:
         kept = min(kept - 1, int(kept * inches / width))
-        short = f"{name[: (kept + 1) // 2]}…{name[len(name) - kept // 2 :]}"
+        short = f"{whole[: (kept + 1) // 2]}…{whole[len(whole) - kept // 2 :]}"
     return short
 
 
@@ -495,6 +478,32 @@ def _cost(box: Box, others: Sequence[Box], panel: Box) -> float:
     return covered + (1e6 if outside else 0.0)
 
 
+def _draw_group_ratios(axes: Axes, group: Group, looks: Mapping[str, Look]) -> None:
+    """A row for each method, the one with the least median on top, on a log axis that begins at 1."""
+    proved = group.bound > 0
+    ratio = 1.0 + group.gap[proved]
+    middle = [float(np.median(column[~np.isnan(column)])) if (~np.isnan(column)).any() else math.inf
+              for column in ratio.T]  # fmt: skip
+    order = sorted(range(len(group.methods)), key=lambda number: -middle[number])
+    finite = ratio[np.isfinite(ratio)]
+    # On a log axis a share of its length is a power. What is infinite is told at the right end.
+    top = float(finite.max(initial=LEAST_RATIO)) ** (1.2 if np.isinf(ratio).any() else 1.06)
+    axes.set_xscale("log")
+    axes.set_xlim(top**-RATIO_MARGIN, top)
+    for place, number in enumerate(order):
+        _draw_ratios(axes, place, ratio[:, number], middle[number], looks[group.methods[number]], top)
+    axes.set_yticks(range(len(order)), [group.methods[number] for number in order])
+    axes.set_ylim(-0.7, len(order) - 0.3)
+    axes.axvline(1.0, color=style.INK, linewidth=0.9)
+    axes.set_xticks(ticks := _ratio_ticks(top), [_ratio_text(tick) for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+    without = int((~proved).sum())
+    axes.set_xlabel("max regret (train) / proved bound" + (f"; {without} without a bound" if without else ""))
+
+
 def _draw_ratios(axes: Axes, place: int, ratio: Array, middle: float, look: Look, top: float) -> None:
     """A dot for each problem, side by side so that equal ones can be seen, and a bar at the median."""
     known = np.sort(ratio[~np.isnan(ratio)])
@@ -508,6 +517,30 @@ def _draw_ratios(axes: Axes, place: int, ratio: Array, middle: float, look: Look
         axes.text(top, place, f"{known.size - finite.size} × ∞ ", ha="right", va="center", fontsize=style.SMALL)
 
 
-def _ticks(top: float) -> list[float]:
-    wanted = [1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000]
-    return [tick for tick in wanted if tick <= top]
+def _ratio_ticks(top: float) -> list[float]:
+    """Round numbers on a log axis from 1 to `top`: powers of ten, and more between them while all labels have room."""
+    powers = [10.0**n for n in range(int(math.log10(top)) + 1)]
+    stride = next(n for n in range(1, len(powers) + 1) if _have_room(powers[::n], top))
+    ticks = powers[::stride]
+    if stride > 1:
+        return ticks
+    between = [[step * power for step in steps for power in powers] for steps in ((2, 5), (3,))]
+    for level in [*between, *NEAR_ONE]:
+        more = sorted([*ticks, *(tick for tick in level if tick <= top)])
+        ticks = more if _have_room(more, top) else ticks
+    return ticks
+
+
+def _have_room(ticks: Sequence[float], top: float) -> bool:
+    """Whether no label of the ticks touches the next one."""
+    inch = (1 + RATIO_MARGIN) * math.log(top) / RATIO_AXIS
+    width = [style.text_width(_ratio_text(tick), style.SMALL) for tick in ticks]
+    return all(
+        (math.log(ticks[n + 1]) - math.log(ticks[n])) / inch >= (width[n] + width[n + 1]) / 2 + BESIDE_TICK
+        for n in range(len(ticks) - 1)
+    )
+
+
+def _ratio_text(tick: float) -> str:
+    """`1.05`, `2000`, `10⁶`."""
+    return f"{tick:g}" if tick < 1e5 else "10" + str(round(math.log10(tick))).translate(RAISED)

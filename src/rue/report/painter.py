@@ -27,6 +27,7 @@ from rue.report.grid import Grid
 LEAST_VISITS = 1e-3
 LEAST_CHANCE = 0.05
 MOST_CURRENTS = 25  # arrows on a side
+MOST_FRAMED = 40  # cells on a side that have borders
 ARROW = 0.8  # the length of a certain arrow, in cells
 ABOVE_PANEL, DEGREE_LINE = 8.0, 14.0  # points to the title, and more with a line of degrees between
 WRITTEN = 0.34  # cells of this many inches have room for text
@@ -41,6 +42,7 @@ ROOMY, NEXT_TO_MARK = 0.6, 0.18  # inches of a cell that its end's name fits int
 MOST_COVERED = 1.0  # visits under a name: who would cover more is named in the key alone
 VISITS_LOOK: dict[str, Any] = {"facecolor": style.SKY, "linewidth": 0, "alpha": 0.8}
 ENDLESS_LOOK: dict[str, Any] = {"facecolor": style.PURPLE, "linewidth": 0, "alpha": 0.8}
+BORDER_LOOK: dict[str, Any] = {"color": "#000000", "alpha": 0.1, "linewidth": 0.4, "zorder": 1.5}
 LAND_LOOK: dict[str, Any] = {"facecolor": style.LAND, "edgecolor": "#9A9A9A", "hatch": "////", "linewidth": 0}
 CURRENT_WIDTH = 0.04  # of arrows, in cells
 LONGEST_CURRENT = 0.85  # of the way to the next arrow, for the speed that nine in ten are below
@@ -70,15 +72,8 @@ class Map:
 
     def draw(self) -> Figure:
         """The whole figure."""
-        grid, wide = self.grid, self.grid.columns > 1.8 * self.grid.rows
-        across = 1 if wide else {1: 1, 2: 2, 4: 2}.get(len(self.panels), 3)
-        if wide:
-            width = float(np.clip(0.46 * grid.columns, 5.0, 11.0))
-        elif across == 1:
-            width = float(np.clip(0.11 * grid.columns, 5.4, 11.0))
-        else:
-            width = float(np.clip(0.07 * grid.columns, 4.1, 7.0))
-        width = min(width, 11.0 * grid.columns / grid.rows)
+        grid = self.grid
+        across, width = self._arrangement()
         sheet = Sheet(
             panels=len(self.panels),
             across=across,
@@ -94,21 +89,37 @@ class Map:
         for number, (axis, panel) in enumerate(zip(axes, self.panels, strict=True)):
             first, last = number % across == 0, number % across == across - 1 or number == len(self.panels) - 1
             self._draw_axes(axis, panel.title, first, last)
-            self._draw_ground(axis, panel)
-            if panel.visits is not None and panel.chance is not None:
-                if grid.heading is None:
-                    self._draw_actions(axis, panel.visits, panel.chance, width / grid.columns)
-                else:
-                    self._draw_visits(axis, panel.visits)
-                    self._draw_currents(axis, panel)
-                    self._draw_arrows(axis, panel.visits, panel.chance, width / grid.columns)
-            else:
-                self._draw_currents(axis, panel)
-            self._draw_depth(axis)
-            self._draw_ends(axis, width / grid.columns)
+            self._draw_panel(axis, panel, width / grid.columns)
         if self._has_bar:
             sheet.add_bar(figure, ScalarMappable(self._cost_scale, style.COSTS), "cost of entering a cell")
         return figure
+
+    def _arrangement(self) -> tuple[int, float]:
+        """How many panels stand side by side, and the inches that each is wide."""
+        columns, rows = self.grid.columns, self.grid.rows
+        wide = columns > 1.8 * rows
+        across = 1 if wide else {1: 1, 2: 2, 4: 2}.get(len(self.panels), 3)
+        if wide:
+            width = np.clip(0.46 * columns, 5.0, 11.0)
+        elif across == 1:
+            width = np.clip(0.11 * columns, 5.4, 11.0)
+        else:
+            width = np.clip(0.07 * columns, 4.1, 7.0)
+        return across, min(float(width), 11.0 * columns / rows)
+
+    def _draw_panel(self, axes: Axes, panel: Panel, inches: float) -> None:
+        """All that is on a panel; `inches` is the side of a cell."""
+        self._draw_ground(axes, panel)
+        if panel.visits is None or panel.chance is None:
+            self._draw_currents(axes, panel)
+        elif self.grid.heading is None:
+            self._draw_actions(axes, panel.visits, panel.chance, inches)
+        else:
+            self._draw_visits(axes, panel.visits)
+            self._draw_currents(axes, panel)
+            self._draw_arrows(axes, panel.visits, panel.chance, inches)
+        self._draw_depth(axes)
+        self._draw_ends(axes, inches)
 
     def _scenery(self, name: str, panel: Panel) -> Array | None:  # [S]
         """A part of the scenery in a panel's sample, or its mean over all."""
@@ -189,20 +200,10 @@ class Map:
         axes.tick_params(length=3)
         if self._has_degrees:
             self._draw_degrees(axes, last)
-        if max(grid.rows, grid.columns) <= 40:
+        if max(grid.rows, grid.columns) <= MOST_FRAMED:
             edges = np.arange(max(grid.rows, grid.columns) + 1) - 0.5
-            for lines, far in (
-                (grid.x(edges[: grid.columns + 1]), axes.vlines),
-                (grid.y(edges[: grid.rows + 1]), axes.hlines),
-            ):
-                far(
-                    lines,
-                    *(up if far == axes.vlines else across),
-                    color="#000000",
-                    alpha=0.1,
-                    linewidth=0.4,
-                    zorder=1.5,
-                )
+            axes.vlines(grid.x(edges[: grid.columns + 1]), *up, **BORDER_LOOK)
+            axes.hlines(grid.y(edges[: grid.rows + 1]), *across, **BORDER_LOOK)
 
     def _draw_degrees(self, axes: Axes, last: bool) -> None:
         """Longitude above, latitude at the right of the last panel of a row."""
@@ -426,21 +427,8 @@ class Map:
             items = [canvas.box(0.18, name, **FRAME_LOOK[name]) for name in self._ends]
         else:
             items = [canvas.mark(*END_LOOK[name][:2], name) for name in self._ends]
-        fainter = "fainter: less likely to be there" if self.at_a_time else "fainter: fewer visits"
-        if policy and grid.heading is not None:
-            likely = _fitting(1.0, lambda chance: ARROW * inches * chance)
-            text = f"action of the policy, probability {likely:g} ({fainter})"
-            width = _arrow_width(inches) * inches
-            items.append(canvas.arrow(ARROW * inches * likely, width, style.INK, POLICY_HEAD, text))
-            items += self._visit_keys(inches)
-        elif policy:
-            used = sorted({int(a) for panel in self.panels for a in self._used(panel)})
-            graph = self.model.graph
-            items += [
-                canvas.box(0.2, f"{_letter(a)}  {graph.action_name(a)}", facecolor=style.colour(a), alpha=0.8)
-                for a in used
-            ]
-            items.append(canvas.box(0.0, f"the likeliest action and its probability if below 1 ({fainter})"))
+        if policy:
+            items += self._policy_keys(inches)
         if self._speed > 0:
             pitch = self._stride * inches
             scale = LONGEST_CURRENT * pitch / self._speed
@@ -455,6 +443,21 @@ class Map:
         if grid.shallow in self._levels:
             items.append(canvas.stroke(style.DEPTH, f"depth {grid.shallow:g} m"))
         return items
+
+    def _policy_keys(self, inches: float) -> Iterator[KeyItem]:
+        """What arrows and squares say of the policy, or colours and letters."""
+        fainter = "fainter: less likely to be there" if self.at_a_time else "fainter: fewer visits"
+        if self.grid.heading is not None:
+            likely = _fitting(1.0, lambda chance: ARROW * inches * chance)
+            text = f"action of the policy, probability {likely:g} ({fainter})"
+            width = _arrow_width(inches) * inches
+            yield canvas.arrow(ARROW * inches * likely, width, style.INK, POLICY_HEAD, text)
+            yield from self._visit_keys(inches)
+            return
+        for action in sorted({int(a) for panel in self.panels for a in self._used(panel)}):
+            name = style.one_line(self.model.graph.action_name(action))
+            yield canvas.box(0.2, f"{_letter(action)}  {name}", facecolor=style.colour(action), alpha=0.8)
+        yield canvas.box(0.0, f"the likeliest action and its probability if below 1 ({fainter})")
 
     def _visit_keys(self, inches: float) -> Iterator[KeyItem]:
         """What the squares show: those that are finite, up to a full one, and those that are not."""

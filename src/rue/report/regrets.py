@@ -58,7 +58,7 @@ def _checked(model: UMDP, regrets: Mapping[str, ArrayLike]) -> dict[str, Array]:
 
 def _names(model: UMDP) -> tuple[list[str], str]:
     """The names of the samples, and that of their axis; a first word that all share, such as the date, is there."""
-    names = [model.sample_name(k) for k in range(model.samples)]
+    names = [style.one_line(model.sample_name(k)) for k in range(model.samples)]
     first = {name.partition(" ")[0] for name in names}
     if len(first) == 1 and len(names) > 1 and all(name.partition(" ")[2] for name in names):
         return [name.partition(" ")[2] for name in names], f"sample ({first.pop()})"
@@ -66,7 +66,7 @@ def _names(model: UMDP) -> tuple[list[str], str]:
 
 
 def _label(name: str, regret: Array) -> str:
-    return f"{name}, max {style.number_text(float(regret.max()))}"
+    return f"{style.one_line(name)}, max {style.number_text(float(regret.max()))}"
 
 
 def _top(table: Mapping[str, Array], bound: float | None) -> float:

@@ -1,0 +1,158 @@
+"""The command compare: several methods on one model, side by side."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+import rue
+from rue import specs
+from rue.cli.options import Json, Model, Test, TestSeed, check_page_name
+from rue.cli.printing import (
+    at_least,
+    at_most,
+    console,
+    distinct,
+    number,
+    percent,
+    print_json,
+    say,
+    solution_facts,
+    table,
+    verdict_facts,
+)
+from rue.cli.progress import ProgressBar, read_model_and_warm_up
+from rue.cli.unseen import Unseen
+from rue.errors import BadInput
+from rue.evaluate import Evaluation
+from rue.io.files import write_text
+from rue.model import UMDP
+from rue.solution import Interval, Limits, Solution, Solver, Status
+from rue.solvers import solve as run_solver
+
+LEGEND = (
+    "Regrets are the judge's: exact, in the worst sample and on average. No policy of any kind has a max regret "
+    "below what stands under 'at least', and the gap is how far a method may be from the best."
+)
+OBJECTIVE = " The objective is what the method itself minimises, at most; for reg it bounds the regret."
+
+
+def compare(
+    model: Model,
+    methods: Annotated[
+        str, typer.Option(help="Names with commas between them; short forms: reg-d3, reg-h3, cemr-s1.")
+    ] = ",".join(specs.METHODS),
+    seconds: Annotated[
+        float, typer.Option(help="Stop each method after so many seconds with its best policy so far.")
+    ] = 30.0,
+    test: Test = None,
+    seed: TestSeed = None,
+    page: Annotated[
+        str | None, typer.Option("--report", metavar="FILE", help="Also write an .html page.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Solve a model with several methods and put their policies side by side, with how far each is from the best."""
+    solvers = [specs.parse_method(name) for name in methods.split(",") if name.strip()]
+    if not solvers:
+        raise BadInput(
+            f"no method is named in {methods!r}; expected names with commas between them, such as reg,average"
+        )
+    if page is not None:
+        check_page_name(page)
+    limits = Limits(seconds)
+    umdp = read_model_and_warm_up(model, solvers)
+    unseen = None if test is None else Unseen.read(umdp, test, seed)
+    solutions = _with_common_bound(umdp, [_solve(umdp, solver, limits, as_json) for solver in solvers])
+    verdicts = None if unseen is None else [rue.evaluate(unseen.model, solution.policy) for solution in solutions]
+    comparison = Comparison(model, umdp, solutions, unseen, verdicts)
+    if as_json:
+        print_json(comparison.facts())
+    else:
+        comparison.show()
+    if page is not None:
+        comparison.write_page(page)
+        if not as_json:
+            say(f"{page}: the same as a page, with maps")
+
+
+def _solve(model: UMDP, solver: Solver, limits: Limits, silent: bool) -> Solution:
+    # A fresh model has nothing worked out beforehand, so that the times can be compared.
+    with ProgressBar(silent, limits.seconds) as progress:
+        return run_solver(replace(model), solver, limits=limits, progress=progress, bound=False)
+
+
+def _with_common_bound(model: UMDP, solutions: Sequence[Solution]) -> list[Solution]:
+    """The solutions with the best lower bound that any of them, or a search of its own, has proved for all policies."""
+    bound = max(solution.max_regret.lower for solution in solutions)
+    if any(math.isfinite(solution.max_regret.upper) for solution in solutions):
+        bound = max(bound, rue.lower_bound(model))
+    return [
+        replace(s, max_regret=Interval(min(bound, s.max_regret.upper), s.max_regret.upper)) for s in solutions
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Solutions of one model, and how they do on samples that they have not seen, if there are any."""
+
+    text: str  # the model as it was typed
+    model: UMDP
+    solutions: Sequence[Solution]
+    unseen: Unseen | None
+    verdicts: Sequence[Evaluation] | None  # on the unseen samples
+
+    def facts(self) -> dict[str, Any]:
+        """All of it as JSON has it."""
+        methods = [solution_facts(self.model, solution) for solution in self.solutions]
+        facts: dict[str, Any] = {"model": self.text, "methods": methods}
+        if self.unseen is not None and self.verdicts is not None:
+            facts["test"] = self.unseen.facts
+            for method, verdict in zip(methods, self.verdicts, strict=True):
+                method["test"] = verdict_facts(self.unseen.model, verdict)
+        return facts
+
+    def show(self) -> None:
+        """All of it for people."""
+        graph = self.model.graph
+        say(f"{self.text}: {graph.states} states, {graph.choices} choices, {self.model.samples} samples")
+        # There is room for one of the two in a terminal of 80 letters.
+        last = ["objective"] if self.verdicts is None else ["test max", "test mean"]
+        rows = table("method", "max regret", "at least", "gap", "mean regret", *last, "seconds")
+        for place in range(len(self.solutions)):
+            rows.add_row(*self._row(place))
+        console().print(rows)
+        console().print(LEGEND + (OBJECTIVE if self.verdicts is None else ""), style="dim")
+        if self.unseen is not None:
+            say(f"On test: {self.unseen}.", style="dim")
+
+    def _row(self, place: int) -> list[str | Text]:
+        solution, regret = self.solutions[place], self.solutions[place].max_regret
+        status = "" if solution.status is Status.SOLVED else f" ({solution.status.value})"
+        best = min(other.max_regret.upper for other in self.solutions)
+        if self.verdicts is None:
+            last = [at_most(solution.objective.upper)]
+        else:
+            last = [number(self.verdicts[place].max_regret), number(self.verdicts[place].mean_regret)]
+        return [
+            specs.short_name(solution.solver) + status,
+            Text(number(regret.upper), style="bold" if regret.upper == best else ""),
+            at_least(regret.lower),
+            percent(solution.gap),
+            number(solution.mean_regret),
+            *last,
+            f"{solution.seconds:.3f}",
+        ]
+
+    def write_page(self, path: str) -> None:
+        """All of it as a page."""
+        from rue.report.page import compare_page  # slow to import
+
+        names = distinct([specs.short_name(solution.solver) for solution in self.solutions])
+        judged = None if self.verdicts is None else dict(zip(names, self.verdicts, strict=True))
+        tested = None if self.unseen is None else self.unseen.model
+        page = compare_page(self.text, self.model, dict(zip(names, self.solutions, strict=True)), tested, judged)
+        write_text(path, page)

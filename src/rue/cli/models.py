@@ -1,0 +1,200 @@
+"""Commands that make models and tell what they are: generate, learn, info, convert."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, cast
+
+import typer
+
+import rue
+from rue import specs
+from rue.cli.options import By, Json, Model, ModelOutput, Settings
+from rue.cli.printing import console, number, pairs, print_json, say
+from rue.cli.progress import ProgressBar
+from rue.domains import DOMAINS
+from rue.errors import BadInput
+from rue.info import describe
+from rue.io.logs import NEXT_STATE, Row, read_log
+from rue.solution import Progress
+
+SELDOM = 10
+ROWS_BETWEEN_REPORTS = 10_000
+# What the library says of its arguments, and what the command line calls them.
+FLAGS = {
+    'another encoding= such as "cp1252"': "another --encoding such as cp1252",
+    "episode= if the next row has it": "--episode if the next row has it",
+    'end=, or unfinished="drop"': "--end, or --drop-unfinished",
+    'it in goals, or unvisited="dead end"': "it as a --goal, or --dead-ends",
+    "pass discount= to from_dense or Builder": "give a --discount",
+    "cost_noise is": "--cost-noise is",
+}
+
+
+def generate(
+    domain: Annotated[str, typer.Argument(help=f"{', '.join(DOMAINS)}.", show_default=False)],
+    seed: Annotated[int, typer.Option(help="Fixes the problem and its samples.", show_default=False)],
+    output: ModelOutput,
+    settings: Settings = None,
+    samples: Annotated[
+        int | None, typer.Option(help="How many samples; 15, or the forecasts of the glider.", show_default=False)
+    ] = None,
+    pool: Annotated[int | None, typer.Option(help="Draw so many and choose the samples out of them.")] = None,
+    by: By = "coverage",
+    as_json: Json = False,
+) -> None:
+    """Draw samples of a built-in domain and write them to a file."""
+    given = specs.parse_settings([f"seed={seed}", *(settings or ())])
+    model = specs.sample_domain(domain, given, samples=samples, pool=pool, by=by)
+    rue.save(output, model)
+    if as_json:
+        print_json({"file": output, **describe(model)})
+    else:
+        say(f"{output}: {model!r}")
+
+
+def learn(
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", help="A CSV file of logged transitions, with a header.", show_default=False)
+    ],
+    initial: Annotated[str, typer.Option(metavar="STATE", help="Where every episode starts.", show_default=False)],
+    seed: Annotated[int, typer.Option(help="Fixes the samples.", show_default=False)],
+    output: ModelOutput,
+    goal: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STATE", help="Where an episode ends; may be given more than once.", show_default=False),
+    ] = None,
+    samples: Annotated[int, typer.Option(help="How many samples to draw from the posterior.")] = 1000,
+    choose: Annotated[
+        int | None, typer.Option("--select", help="Keep so many of them; all unless given.", show_default=False)
+    ] = None,
+    by: By = "coverage",
+    prior: Annotated[float, typer.Option(help="Pseudo-counts of each outcome.")] = 1.0,
+    support: Annotated[
+        str, typer.Option(help="Outcomes of a choice: state, what followed its state, or observed, what followed it.")
+    ] = "state",
+    cost_noise: Annotated[float, typer.Option(help="Noise of the costs, in standard errors of their mean.")] = 0.0,
+    discount: Annotated[float | None, typer.Option(help="Discount future costs.", show_default=False)] = None,
+    state: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns that make up the state.")] = "state",
+    action: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns of the action.")] = "action",
+    cost: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the cost.")] = "cost",
+    next_state: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns of the next state.")] = NEXT_STATE,
+    episode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="The next row with the same entry here has the next state.", show_default=False
+        ),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(metavar="STATE", help="The state after the last row of an episode.", show_default=False),
+    ] = None,
+    drop_unfinished: Annotated[
+        bool, typer.Option("--drop-unfinished", help="Leave out the last row of an episode that has no next state.")
+    ] = False,
+    dead_ends: Annotated[
+        bool,
+        typer.Option("--dead-ends", help="States that the log never leaves, and that are no goals, are dead ends."),
+    ] = False,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of the file, if not UTF-8 or UTF-16.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw samples from the posterior of logged transitions (state, action, cost, next state)."""
+    with _flags_named():
+        source = read_log(
+            log, state=_columns(state), action=_columns(action), cost=cost, next_state=_columns(next_state),
+            episode=episode, end=end, unfinished="drop" if drop_unfinished else "refuse", encoding=encoding,
+        )  # fmt: skip
+        with ProgressBar(as_json, math.inf) as progress:
+            rows = CountedRows(source, progress)
+            counts = rue.count_transitions(
+                rows, initial=initial, goals=goal or (), unvisited="dead end" if dead_ends else "refuse"
+            )
+        model = rue.from_counts(
+            counts, samples=samples, seed=seed, prior=prior, support=cast(Any, support), cost_noise=cost_noise,
+            discount=discount,
+        )  # fmt: skip
+        model = model if choose is None else rue.select(model, choose, by=by, seed=seed)
+    rue.save(output, model)
+    seldom = int((counts.tried < SELDOM).sum())
+    if as_json:
+        print_json({"log": log, "rows": rows.count, "seldom_tried": seldom, "file": output, **describe(model)})
+        return
+    say(
+        f"{log}: {rows.count} rows, {counts.choice_ptr.size - 1} states, {counts.action.size} choices, {seldom} of "
+        f"them tried fewer than {SELDOM} times"
+    )
+    say(f"{output}: {model!r}")
+
+
+def info(model: Model, as_json: Json = False) -> None:
+    """Say what a model is: its size, whether one policy can reach the goal in all samples, duplicates."""
+    facts = describe(specs.read_model(model))
+    if as_json:
+        print_json({"model": model, **facts})
+        return
+    table = pairs()
+    for key, value in facts.items():
+        table.add_row(key.replace("_", " "), _in_words(key, value))
+    console().print(table)
+
+
+def convert(
+    source: Annotated[str, typer.Argument(metavar="IN", help="A .rue file.", show_default=False)],
+    target: Annotated[
+        str, typer.Argument(metavar="OUT", help="A .rue file, or .json or .csv for a policy.", show_default=False)
+    ],
+) -> None:
+    """Write a file in another format: policies as .json or .csv, with the names of states and actions."""
+    rue.save(target, rue.load(source))
+
+
+@contextmanager
+def _flags_named() -> Iterator[None]:
+    """Errors name flags where the library names its arguments."""
+    try:
+        yield
+    except BadInput as error:
+        message = str(error)
+        for argument, flag in FLAGS.items():
+            message = message.replace(argument, flag)
+        raise type(error)(message) from None
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
+
+
+class CountedRows:
+    """Rows of a log, counted as they pass, with a report now and then."""
+
+    def __init__(self, rows: Iterable[Row], progress: Callable[[Progress], None]) -> None:
+        self._rows, self._progress = rows, progress
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        start = time.monotonic()
+        for row in self._rows:
+            self.count += 1
+            if self.count % ROWS_BETWEEN_REPORTS == 0:
+                self._progress(Progress(f"{self.count} rows read", time.monotonic() - start, self.count, None))
+            yield row
+
+
+def _in_words(key: str, value: Any) -> str:
+    """A fact of a model for people."""
+    if key == "memory":
+        return f"{value / 1e6:.3g} MB" if value >= 1e6 else f"{value / 1e3:.3g} kB"
+    if key == "cost_range":
+        return f"{number(value[0])} to {number(value[1])}"
+    if key == "proper_policy":
+        known = "one policy reaches a goal in every sample"
+        return {True: known, None: "not known; every sample has one of its own"}[value]
+    if key == "duplicate_samples":
+        return "; ".join(" = ".join(group) for group in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)

@@ -1,0 +1,96 @@
+"""The command plot: pictures of policies."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import rue
+from rue import specs
+from rue._check import one_of
+from rue.certificate import model_fingerprint
+from rue.cli.options import Model
+from rue.cli.printing import distinct, say
+from rue.errors import BadInput
+from rue.model import UMDP
+from rue.solution import Solution
+
+
+def plot(
+    model: Model,
+    policies: Annotated[
+        list[str], typer.Argument(metavar="POLICY...", help="Files with policies or solutions.", show_default=False)
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="A .png, .svg or .pdf file.", show_default=False)
+    ],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="map: what the policy does on a grid; regret: bars for each sample, of several policies; bounds: how "
+            "they came together, of solutions. A map, or for other models and several policies the regrets.",
+            show_default=False,
+        ),
+    ] = None,
+    samples: Annotated[
+        str | None, typer.Option(metavar="0,3|all", help="Samples on the map, one panel each.", show_default=False)
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(metavar="0,5,10", help="One panel for each time step, in one sample.", show_default=False),
+    ] = None,
+) -> None:
+    """Draw what a policy does, its regret in each sample, or how its bounds came together."""
+    umdp = specs.read_model(model)
+    usual = "map" if len(policies) == 1 and "grid" in umdp.graph.layout else "regret"
+    chosen = one_of("kind of picture", kind or usual, ("map", "regret", "bounds"))
+    if chosen != "map" and (samples or steps):
+        raise BadInput(f"samples or steps are given for a picture of {chosen}; expected them with a map")
+    from rue import report  # slow to import, and needed here alone
+
+    if chosen == "bounds":
+        figure = report.draw_bounds({name: specs.read_solution(path) for name, path in _names(policies).items()})
+    elif chosen == "regret":
+        regrets, bound = _regrets_of(umdp, policies)
+        figure = report.draw_regrets(umdp, regrets, bound=bound)
+    elif len(policies) > 1:
+        raise BadInput(f"{len(policies)} policies are given; expected one for a map, or --kind regret")
+    else:
+        figure = report.draw_map(
+            umdp,
+            specs.read_policy(policies[0]),
+            samples=range(umdp.samples) if samples == "all" else _whole_numbers("samples", samples),
+            steps=_whole_numbers("steps", steps),
+        )
+    report.save_figure(figure, output)
+    say(f"{output}: {chosen}")
+
+
+def _names(paths: Sequence[str]) -> dict[str, str]:
+    """A short name for each file: without its folder, where that tells them apart."""
+    stems = [Path(path).stem for path in paths]
+    return dict(zip(stems if len(set(stems)) == len(stems) else distinct(paths), paths, strict=True))
+
+
+def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[float]], float | None]:
+    """The regrets of policies by the judge, and the best bound that one of their files has for all policies."""
+    regrets, bound = {}, 0.0
+    for name, path in _names(paths).items():
+        thing = specs.read_policy_or_solution(path)
+        policy = thing.policy if isinstance(thing, Solution) else thing
+        regrets[name] = rue.evaluate(model, policy).regret.tolist()
+        proof = thing.certificate if isinstance(thing, Solution) else None
+        if proof is not None and proof.objective == "regret" and proof.fingerprint == model_fingerprint(model):
+            bound = max(bound, proof.bound)
+    return regrets, bound or None
+
+
+def _whole_numbers(name: str, text: str | None) -> list[int] | None:
+    """`0,3,5` as numbers."""
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise BadInput(f"{name} is {text!r}; expected whole numbers with commas between them, such as 0,3") from None

@@ -1,0 +1,204 @@
+"""Commands on one policy: solve, evaluate, verify, simulate."""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+import rue
+from rue import specs
+from rue.cli.options import Json, Model, Output, PolicyFile, Settings, Test, TestSeed
+from rue.cli.printing import (
+    at_least,
+    at_most,
+    complain,
+    console,
+    listed,
+    number,
+    pairs,
+    percent,
+    print_json,
+    say,
+    say_rest,
+    solution_facts,
+    table,
+    verdict_facts,
+)
+from rue.cli.progress import ProgressBar, read_model_and_warm_up
+from rue.cli.unseen import Unseen
+from rue.errors import BadInput
+from rue.model import UMDP
+from rue.solution import Limits, Solution, Solver, Status
+from rue.solvers import solve as run_solver
+
+USUAL_CONFIDENCE = 0.95
+
+
+def solve(
+    model: Model,
+    method: Annotated[
+        str, typer.Option(help=f"{', '.join(sorted(Solver.known))}; short forms: reg-s1, reg-h3, cemr-d1.")
+    ] = "reg",
+    settings: Settings = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after so many seconds with the best policy so far.")
+    ] = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="Stop after so many rounds with the best policy so far.")
+    ] = None,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Find a policy, with its exact regret in each sample. Ctrl-C stops with the best policy so far.
+
+    The result is written as .rue, or only its policy as .json or .csv.
+    """
+    solver = specs.parse_method(method, specs.parse_settings(settings or ()))
+    limits = Limits(math.inf if seconds is None else seconds, math.inf if iterations is None else iterations)
+    umdp = read_model_and_warm_up(model, [solver])
+    with ProgressBar(as_json, limits.seconds) as progress:
+        solution = run_solver(umdp, solver, limits=limits, progress=progress)
+    if output is not None:
+        rue.save(output, solution)
+    if as_json:
+        print_json({"model": model, "file": output, **solution_facts(umdp, solution)})
+    else:
+        _print_solution(umdp, solution, output)
+    raise typer.Exit(1 if solution.status is Status.INFEASIBLE else 0)
+
+
+def evaluate(
+    model: Model,
+    policy: PolicyFile,
+    test: Test = None,
+    seed: TestSeed = None,
+    independent: Annotated[
+        bool, typer.Option("--independent", help="The samples of the model in --test are independent draws.")
+    ] = False,
+    confidence: Annotated[
+        float | None, typer.Option(help="Of what is said about fresh samples; 0.95 unless given.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """The exact cost and regret of a policy in each sample of a model, or in samples that it has not seen.
+
+    With --test, what was seen says how likely a fresh sample is to be worse: if the unseen ones are independent draws.
+    """
+    if test is None and (independent or seed is not None or confidence is not None):
+        raise BadInput("a seed, a confidence or --independent is given; expected them with --test only")
+    umdp, given = specs.read_model(model), specs.read_policy_or_solution(policy)
+    controller = given.policy if isinstance(given, Solution) else given
+    facts = {"model": model, "policy": policy, **verdict_facts(umdp, rue.evaluate(umdp, controller))}
+    unseen = None if test is None else Unseen.read(umdp, test, seed, independent, given)
+    if unseen is not None:
+        verdict = rue.evaluate(unseen.model, controller)
+        scenario = unseen.scenario(verdict, USUAL_CONFIDENCE if confidence is None else confidence)
+        facts["test"] = {**unseen.facts, **verdict_facts(unseen.model, verdict), "scenario": scenario}
+    if as_json:
+        print_json(facts)
+    elif unseen is None:
+        _print_verdict(facts)
+    else:
+        _print_verdict(facts["test"])
+        say(unseen.in_words(facts))
+
+
+def verify(
+    model: Model,
+    solution: Annotated[str, typer.Argument(metavar="SOLUTION", help="A .rue file with a solution.")],
+    as_json: Json = False,
+) -> None:
+    """Check the proof in a solution that no policy of any kind does better than its bound."""
+    umdp, certificate = specs.read_model(model), specs.read_certificate(solution)
+    try:
+        proved = rue.verify(umdp, certificate)
+    except rue.NotProved as error:
+        complain(f"{solution}: {error}")
+        raise typer.Exit(1) from None
+    if as_json:
+        facts = {"objective": certificate.objective, "bound": proved, "points": certificate.points}
+        print_json({"model": model, "solution": solution, **facts})
+        return
+    what = "max regret" if certificate.objective == "regret" else "worst-case cost"
+    say(f"proved: no policy has a {what} below {at_least(proved)} ({certificate.points} points, worked out again)")
+
+
+def simulate(
+    model: Model,
+    policy: PolicyFile,
+    sample: Annotated[int, typer.Option(help="Which sample is the truth.", show_default=False)],
+    seed: Annotated[int, typer.Option(help="Fixes the episodes.", show_default=False)],
+    episodes: Annotated[int, typer.Option(help="How many episodes.")] = 1000,
+    max_steps: Annotated[int, typer.Option(help="Cut an episode off after so many steps.")] = 1_000_000,
+    as_json: Json = False,
+) -> None:
+    """Run a policy in one sample, and compare its mean cost with the exact value."""
+    umdp, controller = specs.read_model(model), specs.read_policy(policy)
+    runs = rue.simulate(umdp, controller, sample=sample, episodes=episodes, seed=seed, max_steps=max_steps)
+    low, high = runs.interval
+    facts: dict[str, Any] = {
+        "sample": umdp.sample_name(sample),
+        "episodes": episodes,
+        "mean_cost": runs.mean,
+        "interval": [low, high],
+        "level": runs.level,
+        "exact_cost": float(rue.evaluate(umdp, controller).value[sample]),
+        "mean_steps": float(runs.steps.mean()),
+        "cut_off": int((~runs.reached).sum()),
+    }
+    if as_json:
+        print_json({"model": model, "policy": policy, **facts})
+        return
+    say(
+        f"sample {facts['sample']}: mean cost {number(runs.mean)} over {episodes} episodes, "
+        f"{runs.level:.0%} interval [{number(low)}, {number(high)}]; exact {number(facts['exact_cost'])}; "
+        f"mean steps {number(facts['mean_steps'])}; {facts['cut_off']} cut off"
+    )
+
+
+def _print_solution(model: UMDP, solution: Solution, output: str | None) -> None:
+    worst = max(range(model.samples), key=lambda k: solution.regret[k])
+    facts = pairs()
+    facts.add_row("solver", str(solution.solver))
+    facts.add_row("status", solution.status.value)
+    facts.add_row("proved", _proved(solution))
+    facts.add_row("max regret", f"{number(solution.max_regret.upper)} in sample {model.sample_name(worst)}")
+    facts.add_row("any policy", _least(solution))
+    facts.add_row("mean regret", number(solution.mean_regret))
+    facts.add_row("seconds", f"{solution.seconds:.3g}")
+    console().print(facts)
+    regrets = table("sample", "regret")
+    for k in listed(range(model.samples), solution.regret):
+        regrets.add_row(model.sample_name(k), number(solution.regret[k]))
+    console().print(regrets)
+    say_rest(model.samples)
+    if output is not None:
+        say(f"written to {output}")
+
+
+def _proved(solution: Solution) -> str:
+    """What is proved of the solver's own objective."""
+    low, high = solution.objective.lower, solution.objective.upper
+    close = math.isfinite(high) and high - low <= 1e-6 * max(1.0, high)
+    return f"{solution.solver.measures} ≤ {at_most(high)}" + ("" if close else f", optimum ≥ {at_least(low)}")
+
+
+def _least(solution: Solution) -> str:
+    """How much max regret nobody can avoid."""
+    if solution.certificate is None:
+        return "nothing is proved about other policies"
+    return f"has at least {at_least(solution.max_regret.lower)}, proved; the gap is {percent(solution.gap)}"
+
+
+def _print_verdict(facts: Mapping[str, Any]) -> None:
+    names, regret = facts["samples"], facts["regret"]
+    rows = table("sample", "cost", "optimal", "regret")
+    for k in listed(range(len(names)), regret):
+        rows.add_row(names[k], number(facts["value"][k]), number(facts["optimal"][k]), number(regret[k]))
+    console().print(rows)
+    say_rest(len(names))
+    say(
+        f"max regret {number(facts['max_regret'])} in sample {names[facts['worst_sample']]}, mean "
+        f"{number(facts['mean_regret'])}; every figure is exact to {facts['error']:.1e}"
+    )

@@ -1,0 +1,135 @@
+"""What is printed: lines, tables, numbers in few digits, and facts as JSON."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from decimal import ROUND_FLOOR, Context
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from rue import specs
+from rue._plain import plain
+from rue.evaluate import Evaluation
+from rue.model import UMDP
+from rue.solution import Interval, Solution
+
+LONGEST_LIST = 30
+
+
+def console() -> Console:
+    """Standard output: names are printed as they are, and nothing is cut where nobody reads along."""
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
+    return Console(markup=False, highlight=False, width=width)
+
+
+def say(text: str, style: str | None = None) -> None:
+    """One line, however long."""
+    console().print(text, style=style, soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """One line on standard error."""
+    print(f"rue: {' '.join(text.split())}", file=sys.stderr)
+
+
+def print_json(facts: Mapping[str, Any]) -> None:
+    """One JSON object; infinities, which JSON does not have, as the string "inf"."""
+    print(json.dumps(plain(facts)))
+
+
+def solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
+    """A solution as JSON has it."""
+    return {
+        "method": specs.short_name(solution.solver),
+        "solver": solution.solver.name,
+        "parameters": asdict(solution.solver),
+        "status": solution.status.value,
+        "objective": {"measures": solution.solver.measures, **_bounds(solution.objective)},
+        "max_regret": _bounds(solution.max_regret),
+        "gap": solution.gap,
+        "mean_regret": solution.mean_regret,
+        "regret": {model.sample_name(k): regret for k, regret in enumerate(solution.regret)},
+        "seconds": solution.seconds,
+        "counters": dict(solution.counters),
+    }
+
+
+def _bounds(interval: Interval) -> dict[str, float]:
+    return {"lower": interval.lower, "upper": interval.upper}
+
+
+def verdict_facts(model: UMDP, verdict: Evaluation) -> dict[str, Any]:
+    """What the judge found, as JSON has it."""
+    return {
+        "max_regret": verdict.max_regret,
+        "mean_regret": verdict.mean_regret,
+        "worst_sample": verdict.worst_sample,
+        "error": verdict.error,
+        "samples": [model.sample_name(k) for k in range(model.samples)],
+        "value": verdict.value.tolist(),
+        "optimal": verdict.optimal.tolist(),
+        "regret": verdict.regret.tolist(),
+    }
+
+
+def table(*columns: str) -> Table:
+    """A table with these columns: names first, then numbers."""
+    rows = Table(header_style="bold", box=None, padding=(0, 2, 0, 0))
+    for i, column in enumerate(columns):
+        rows.add_column(column, justify="left" if i == 0 else "right", no_wrap=i > 0, overflow="fold")
+    return rows
+
+
+def pairs() -> Table:
+    """A table without a header: what something is called, and what it is."""
+    return Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+
+
+def listed(samples: range, regret: Sequence[float]) -> list[int]:
+    """All samples, or the worst ones where there are many."""
+    if len(samples) <= LONGEST_LIST:
+        return list(samples)
+    return sorted(samples, key=lambda k: -regret[k])[:LONGEST_LIST]
+
+
+def say_rest(samples: int) -> None:
+    """That not all samples are listed, where that is so."""
+    if samples > LONGEST_LIST:
+        console().print(f"the {LONGEST_LIST} worst of {samples} samples; --json lists all", style="dim")
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, numbered where one comes twice."""
+    return [
+        name if names[:i].count(name) == 0 else f"{name} ({names[:i].count(name) + 1})" for i, name in enumerate(names)
+    ]
+
+
+def number(value: float) -> str:
+    """A figure in five digits."""
+    return "∞" if math.isinf(value) else f"{value:.5g}"
+
+
+def percent(fraction: float) -> str:
+    """A gap in two digits."""
+    return "∞" if math.isinf(fraction) else f"{100 * fraction:.2g} %"
+
+
+def at_least(value: float) -> str:
+    """A proved lower bound: rounded down, so that what is shown is proved too."""
+    return "∞" if math.isinf(value) else rounded(value, 5, ROUND_FLOOR)
+
+
+def at_most(value: float) -> str:
+    """An upper bound; one that is a mere rounding error is raised to what is as true, and easier to read."""
+    return number(max(value, 1e-12) if value > 0 else value)
+
+
+def rounded(value: float, digits: int, rounding: str) -> str:
+    """So many digits, rounded as `decimal` names it."""
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):.{digits}g}"

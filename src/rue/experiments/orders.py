@@ -1,0 +1,77 @@
+"""Do published differences hold here?
+
+A pair of methods is told apart by published figures if their means differ with p < 0.05 in the paper's own test, a
+one-sided two-sample t-test from means, deviations and the number of problems. It has the same order here if our means
+have it; whether our difference is significant too is asked of the paired test (Wilcoxon), as all methods meet the same
+problems here.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rue._flat import Array
+from rue.experiments.results import Group, Samples
+from rue.experiments.statistics import TIE, Moments, describe, t_test_of_moments, wilcoxon_test
+
+SIGNIFICANT = 0.05
+
+Found = Literal["same", "other", "equal"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """A pair that was published as "the first is better", and what was found here."""
+
+    better: str
+    worse: str
+    published: float  # the p-value
+    found: Found
+    p: float  # of the order found here, by Wilcoxon's test
+
+    @property
+    def significant(self) -> bool:
+        """Whether the order found here, the same or the other, is more than chance."""
+        return self.p < SIGNIFICANT
+
+
+def told_apart(published: Mapping[str, Mapping[str, float]], samples: Samples) -> Iterator[tuple[str, str, float]]:
+    """The pairs of methods with p < 0.05: the better, the worse, and p."""
+    mean, deviation = published.get(samples, {}), published.get(f"{samples} deviation", {})
+    problems = published.get("problems", {})
+    figures = {
+        name: Moments(int(problems[name]), mean[name], deviation[name])
+        for name in mean
+        if name in deviation and name in problems
+    }
+    for one, first in figures.items():
+        for other, second in figures.items():
+            if first.mean < second.mean:
+                p = t_test_of_moments(first, second)
+                if p < SIGNIFICANT:
+                    yield one, other, p
+
+
+def compare_orders(group: Group, published: Mapping[str, Mapping[str, float]], samples: Samples) -> list[Order]:
+    """What became here of all pairs that were told apart, of methods that are here too."""
+    figures = group.normalised(samples)
+    column = {name: figures[:, i] for i, name in enumerate(group.methods)}
+    orders = []
+    for better, worse, p in told_apart(published, samples):
+        if better in column and worse in column:
+            there = ~(np.isnan(column[better]) | np.isnan(column[worse]))
+            orders.append(Order(better, worse, p, *found_order(column[better][there], column[worse][there])))
+    return orders
+
+
+def found_order(better: Array, worse: Array) -> tuple[Found, float]:
+    """The order of two columns of the same problems, and its p-value."""
+    one, other = describe(better), describe(worse)
+    if one.endless == other.endless and math.isclose(one.mean, other.mean, rel_tol=TIE, abs_tol=TIE):
+        return "equal", 1.0
+    if one.rank < other.rank:
+        return "same", wilcoxon_test(better, worse)
+    return "other", wilcoxon_test(worse, better)
