@@ -252,6 +252,10 @@ MODELS = {
     "cost of other samples": (model_with(cost=np.ones((3, 1))), ("cost has shape (3, 1)", "[3 choices, 2 samples]")),
     "prob in words": (model_with(prob="certain"), ("prob holds", "expected numbers")),
     "too few state labels": (lambda: dense(states=["a", "b"]), ("2 state labels", "expected 3")),
+    "half a letter in a label": (
+        lambda: dense(states=["a", "b", "c\udc80"]),
+        ("a state label has '\\udc80'", "expected text that UTF-8 can hold"),
+    ),
     "state label twice": (lambda: dense(states=["a", "b", "a"]), ("state label 'a' is used twice", "expected")),
     "too few action labels": (lambda: dense(actions=["go"]), ("1 action labels", "expected 2")),
     "too few sample labels": (model_with(sample_label=("dry",)), ("1 sample labels", "expected 2")),

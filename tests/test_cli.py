@@ -410,6 +410,17 @@ def test_nothing_is_said_of_fresh_samples_where_that_is_not_valid(run):
     assert test["scenario"]["samples"] == 12
 
 
+def test_names_cannot_tear_a_table_apart_or_command_the_terminal(run):
+    model = rue.domains.Disaster(width=3, height=3, seed=1).sample(3, seed=1)
+    rue.save("m.rue", replace(model, sample_label=("[bold]one[/bold]", "two\nlines", "red \x1b[31mink")))
+    for command in (("solve", "m.rue", "-o", "s.rue"), ("evaluate", "m.rue", "s.rue")):
+        out = run(*command).out
+        assert "[bold]one[/bold]" in out and "two lines" in out and "red �[31mink" in out and "\x1b" not in out
+    out = run("simulate", "m.rue", "s.rue", "--sample", "1", "--seed", "1", "--episodes", "9").out
+    assert out.startswith("sample two lines: mean cost")
+    assert run("evaluate", "m.rue", "s.rue", "--json").json["samples"][1] == "two\nlines"
+
+
 def test_draws_that_are_alike_by_chance_are_fresh_all_the_same(run):
     few = "disaster:width=4,height=4,samples=5,seed=4"  # without swamps: obstacles alone, so few samples are possible
     run("solve", few, "-o", "s.rue")

@@ -307,6 +307,10 @@ def _check_labels(kind: str, labels: Sequence[str] | None, count: int) -> None:
     if len(set(labels)) != count:
         twice = next(label for i, label in enumerate(labels) if label in labels[:i])
         raise BadInput(f"the {kind} label {twice!r} is used twice; expected a label of its own for each {kind}")
+    try:
+        "".join(labels).encode()
+    except UnicodeEncodeError as error:  # half of a letter, as a file name in another encoding may have
+        raise BadInput(f"a {kind} label has {error.object[error.start]!r}; expected text that UTF-8 can hold") from None
 
 
 def _check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:

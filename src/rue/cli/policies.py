@@ -8,6 +8,7 @@ import typer
 
 import rue
 from rue import specs
+from rue._plain import one_line
 from rue.cli.options import Json, Model, Output, PolicyFile, Settings, Test, TestSeed
 from rue.cli.printing import (
     at_least,
@@ -163,14 +164,14 @@ def _print_solution(model: UMDP, solution: Solution, output: str | None) -> None
     facts.add_row("solver", str(solution.solver))
     facts.add_row("status", solution.status.value)
     facts.add_row("proved", _proved(solution))
-    facts.add_row("max regret", f"{number(solution.max_regret.upper)} in sample {model.sample_name(worst)}")
+    facts.add_row("max regret", f"{number(solution.max_regret.upper)} in sample {one_line(model.sample_name(worst))}")
     facts.add_row("any policy", _least(solution))
     facts.add_row("mean regret", number(solution.mean_regret))
     facts.add_row("seconds", f"{solution.seconds:.3g}")
     console().print(facts)
     regrets = table("sample", "regret")
     for k in listed(range(model.samples), solution.regret):
-        regrets.add_row(model.sample_name(k), number(solution.regret[k]))
+        regrets.add_row(one_line(model.sample_name(k)), number(solution.regret[k]))
     console().print(regrets)
     say_rest(model.samples)
     if output is not None:
@@ -195,7 +196,7 @@ def _print_verdict(facts: Mapping[str, Any]) -> None:
     names, regret = facts["samples"], facts["regret"]
     rows = table("sample", "cost", "optimal", "regret")
     for k in listed(range(len(names)), regret):
-        rows.add_row(names[k], number(facts["value"][k]), number(facts["optimal"][k]), number(regret[k]))
+        rows.add_row(one_line(names[k]), number(facts["value"][k]), number(facts["optimal"][k]), number(regret[k]))
     console().print(rows)
     say_rest(len(names))
     say(

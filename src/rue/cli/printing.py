@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rue import specs
-from rue._plain import plain
+from rue._plain import one_line, plain
 from rue.evaluate import Evaluation
 from rue.model import UMDP
 from rue.solution import Interval, Solution
@@ -29,12 +29,12 @@ def console() -> Console:
 
 def say(text: str, style: str | None = None) -> None:
     """One line, however long."""
-    console().print(text, style=style, soft_wrap=True)
+    console().print(one_line(text), style=style, soft_wrap=True)
 
 
 def complain(text: str) -> None:
     """One line on standard error."""
-    print(f"rue: {' '.join(text.split())}", file=sys.stderr)
+    print(f"rue: {one_line(text)}", file=sys.stderr)
 
 
 def print_json(facts: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from rue._flat import Array
+from rue._plain import one_line
 from rue.errors import BadInput
 from rue.experiments.results import Group, Results, Samples
 from rue.experiments.statistics import Band, Moments, bootstrap_band, describe, t_band
@@ -392,7 +393,7 @@ def _size_ticks(axes: Axes, group: Group, place: Array) -> None:
 
 def _shortened(name: str, inches: float, size: float) -> str:
     """A name that is no wider than that in letters of this size: what is too much is left out of its middle."""
-    whole = style.one_line(name)
+    whole = one_line(name)
     short, kept = whole, len(whole)
     while kept > 1 and (width := style.text_width(short, size)) > inches:
         kept = min(kept - 1, int(kept * inches / width))

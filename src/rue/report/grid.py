@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from rue._flat import Array
+from rue._plain import one_line
 from rue.errors import BadInput
 from rue.model import Graph
-from rue.report.style import one_line
 
 KILOMETRE = 1000.0
 

@@ -6,7 +6,6 @@ figures are equal files.
 """
 
 import math
-import re
 import warnings
 from collections.abc import Callable
 from decimal import ROUND_FLOOR, Context
@@ -40,7 +39,6 @@ SMALL, NORMAL, LARGE = 8.0, 9.5, 11.0  # points
 POINTS = 72.0  # in an inch
 RESOLUTION = 160  # dots per inch of a PNG
 ROUNDING = 1e-12  # of probabilities
-NO_LETTER = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # controls, halves of letters, and no letters
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -140,14 +138,6 @@ def plain_numbers(axis: Axis) -> None:
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(FuncFormatter(between))
-
-
-def one_line(name: str) -> str:
-    """A name of somebody else's as a picture can have it: on one line, and with � for what is no letter.
-
-    A line break would push the rest of a title into the panel; an SVG file cannot hold control characters.
-    """
-    return NO_LETTER.sub("�", " ".join(name.split()))
 
 
 def legend_line(number: int) -> Line2D:
