@@ -1,6 +1,6 @@
 """What the paper leaves open in disaster rescue, and what each reading of it does to the figures.
 
-- *Regions* "include the squares adjacent to the centre": with those at the corners there are nine, without them five.
+- *Regions* have the squares adjacent to their centre: with those at the corners there are nine, without them five.
   The chance of a square to be a centre is told, 1/15; twice that is shown to see how much it matters.
 - *cemr for options* is not defined. Ours sums the myopic gaps of the steps; the other reading compares the cost of an
   option with the best n steps of the sample from there, n-step regret instead of myopic regret n times.

@@ -508,6 +508,9 @@ def test_an_experiment_from_spec_to_page(run):
         assert word in run("experiment", "tables", "st", "--format", form).out
     run("experiment", "tables", "st", "--format", "csv", "-o", "t.csv")
     assert Path("t.csv").read_text().count("\n") > 4
+    drawn = run("experiment", "figures", "st", "-o", "figures/new").out.splitlines()
+    assert {line.split(":")[0] for line in drawn} == {str(path) for path in Path("figures/new").iterdir()}
+    assert drawn[0] == "figures/new/regret-train.svg: Max regret over size" and len(drawn) >= 4
     assert run("report", "st", "-o", "r.html").out.startswith("r.html: 4 runs, ")
     page = Path("r.html").read_text()
     assert "Two" in page and page.count("<h2") >= 4
@@ -520,6 +523,8 @@ def test_an_experiment_from_spec_to_page(run):
 def test_bad_stores_are_told_in_one_line(run):
     for words, line in {
         ("experiment", "tables", "nothing"): "nothing: there are no records",
+        ("experiment", "figures", "nothing", "-o", "f"): "nothing: there are no records",
+        ("experiment", "figures", "nothing", "-o", "f", "--format", "gif"): "unknown format 'gif'; known: pdf, png, svg",
         ("report", "nothing", "-o", "r.html"): "nothing: there are no records",
         ("experiment", "run", "none.toml", "--store", "st"): "none.toml: there is no such file",
     }.items():

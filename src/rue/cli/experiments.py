@@ -1,4 +1,4 @@
-"""Commands on experiments: experiment run, experiment tables, report."""
+"""Commands on experiments: experiment run, tables and figures, report."""
 
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -8,16 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from rue import experiments, specs
+from rue._check import one_of
 from rue.cli.options import Json, Output, check_page_name
 from rue.cli.printing import complain, print_json, say
 from rue.cli.progress import PagesBar, RunsBar
 from rue.errors import BadInput
-from rue.io.files import write_text
+from rue.io.files import make_folder, write_text
 
 experiment = typer.Typer(
     help="Many methods on many problems, into a store of records; again and only what is missing is done.",
     no_args_is_help=True,
 )
+
+FIGURES = ("svg", "pdf", "png")
 
 StoreFolder = Annotated[str, typer.Argument(metavar="DIR", help="A store of `rue experiment run`.", show_default=False)]
 
@@ -64,8 +67,29 @@ def print_tables(
     else:
         write_text(output, text)
         say(f"{output}: {len(records)} runs")
-    if missing:
-        complain(f"{missing} runs are missing; `rue experiment run` goes on with them")
+    _say_missing(missing)
+
+
+@experiment.command("figures")
+def draw_figures(
+    store: StoreFolder,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FOLDER", help="Where the files go.", show_default=False)
+    ],
+    form: Annotated[str, typer.Option("--format", help="svg, pdf or png.")] = "svg",
+) -> None:
+    """Regret and time over size, regret against time, distance to the bound: a file for each figure."""
+    ending = one_of("format", form, FIGURES)
+    records, missing = _records(store)
+    from rue.report import draw_experiment, save_figure  # slow to import
+
+    folder = make_folder(output)
+    results = experiments.Results.of(records, experiments.Store(Path(store)).reference)
+    for picture in draw_experiment(results):
+        path = folder / f"{picture.name}.{ending}"
+        save_figure(picture.figure, path)
+        say(f"{path}: {picture.title}")
+    _say_missing(missing)
 
 
 def report(
@@ -97,3 +121,8 @@ def _records(store: str) -> tuple[list[dict[str, Any]], int]:
     if not records:
         raise BadInput(f"{store}: there are no records of the experiment that was last run; expected some")
     return records, missing
+
+
+def _say_missing(missing: int) -> None:
+    if missing:
+        complain(f"{missing} runs are missing; `rue experiment run` goes on with them")

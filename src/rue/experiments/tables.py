@@ -123,10 +123,9 @@ def _orders(group: Group, published: Mapping[str, Mapping[str, float]]) -> list[
     found = {samples: compare_orders(group, published, samples) for samples in _sets(group)}
     rows = tuple(Row(samples, _order_cells(orders)) for samples, orders in found.items() if orders)
     notes = tuple(
-        f"Not so here ({samples}): {order.better} below {order.worse}. {_found_instead(order)}"
+        f"Not so here, {samples}: {'; '.join(otherwise)}."
         for samples, orders in found.items()
-        for order in orders
-        if order.found != "same"
+        if (otherwise := [_found_instead(order) for order in orders if order.found != "same"])
     )
     caption = (
         "Pairs of methods that the published figures tell apart (one-sided t-test, p < 0.05), how many of them have "
@@ -138,10 +137,8 @@ def _orders(group: Group, published: Mapping[str, Mapping[str, float]]) -> list[
 
 
 def _found_instead(order: Order) -> str:
-    if order.found == "equal":
-        return "Their means are equal here."
-    certainty = "significantly" if order.significant else "without significance"
-    return f"It is above it here, {certainty} (p = {order.p:.2g})."
+    here = "equal" if order.found == "equal" else f"above it, p = {order.p:.2g}"
+    return f"{order.better} below {order.worse} (here {here})"
 
 
 def _order_cells(orders: Sequence[Order]) -> tuple[Cell, ...]:

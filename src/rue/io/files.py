@@ -112,6 +112,16 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     _write_atomically(Path(path), lambda stream: stream.write(data))
 
 
+def make_folder(path: str | Path) -> Path:
+    """A folder to write to, made if it is not there."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{folder}: cannot be made a folder ({error.strerror})") from None
+    return folder
+
+
 def _write_atomically(target: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write beside the target, then move into place."""
     try:
