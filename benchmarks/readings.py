@@ -106,16 +106,11 @@ def _key(name: str, compared: str, kappa: float) -> str:
 def _clocked(model: UMDP, steps: int) -> UMDP:
     """The same model with a clock of so many steps in its states, so that gaps may depend on the time in an option."""
     graph = model.graph
-    times = range(steps)
     clocked = Graph(
-        choice_ptr=np.concatenate(
-            [*(graph.choice_ptr[:-1] + t * graph.choices for t in times), [steps * graph.choices]]
-        ),
+        choice_ptr=_repeated(graph.choice_ptr, steps),
         action=np.tile(graph.action, steps),
-        trans_ptr=np.concatenate(
-            [*(graph.trans_ptr[:-1] + t * graph.transitions for t in times), [steps * graph.transitions]]
-        ),
-        successor=np.concatenate([graph.successor + (t + 1) % steps * graph.states for t in times]),
+        trans_ptr=_repeated(graph.trans_ptr, steps),
+        successor=np.concatenate([graph.successor + (t + 1) % steps * graph.states for t in range(steps)]),
         initial=graph.initial,
         action_label=graph.action_label,
     )

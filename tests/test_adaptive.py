@@ -536,6 +536,21 @@ def test_a_trap_is_avoided_however_rare(risk):
     assert solution.max_regret.lower == pytest.approx(6, rel=1e-6)
 
 
+def test_where_it_would_miss_the_goal_a_policy_with_a_node_for_each_state_goes_on():
+    # There are starting policies with memory here that have as many nodes as there are states, but none at some.
+    transition, cost = np.zeros((3, 6, 2, 6)), np.zeros((3, 6, 2))
+    transition[:, 0, 0, :2] = [7 / 8, 1 / 8], [1, 0], [1, 0]
+    transition[:, 0, 1, :3] = [1 / 4, 3 / 4, 0], [1 / 8, 3 / 8, 1 / 2], [0, 1, 0]
+    transition[:, 1, 0, 3:5] = [0, 1], [0, 1], [1 / 8, 7 / 8]
+    transition[:, 1, 1, 4], cost[0, 1, 1] = 1, 1 / 4
+    transition[:, 2, 0, 0] = 1
+    transition[:, 3, 0, 3], cost[:, 3, 0] = 1, 1
+    model = rue.UMDP.from_dense(transition, cost, initial=0, goals=[4, 5])
+    solution = adaptive(model, gap=0.01)
+    assert solution.status is SOLVED
+    assert solution.max_regret.upper == pytest.approx(0, abs=1e-9)
+
+
 def test_free_cycles_are_closed():
     # Going round between A and B is free. Both ways out cost one or two; the fair coin costs a half.
     builder = rue.Builder(samples=2)

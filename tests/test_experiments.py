@@ -108,6 +108,14 @@ def test_a_size_is_called_by_what_tells_it_from_the_others(tmp_path):
     # Without a name there may be other tables of the domain, and with one size nothing else says what it is.
     assert called("", *sizes) == ["3×3, diagonals=False", "4×4, diagonals=False"]
     assert called('name = "five squares"', sizes[0]) == ["3×3, diagonals=False"]
+    # Nor where two tables have one name.
+    tables = "\n".join(
+        f'[[problems]]\nname = "n"\ndomain = "disaster"\nseeds = 1\nsizes = [{size}, {size.replace("3", "4")}]'
+        for size in (sizes[0], "{ width = 3, height = 3, region_chance = 0.5 }")
+    )
+    (tmp_path / "s.toml").write_text(f'methods = ["average"]\n{tables}\n')
+    names = [task.problem.size for task in read_spec(tmp_path / "s.toml").tasks()]
+    assert names[0] == "3×3, diagonals=False" and len(set(names)) == 4
     chances = ["{ region_chance = 0.1 }", "{ region_chance = 0.2 }"]
     assert called('name = "more"', *chances) == ["region_chance=0.1", "region_chance=0.2"]
 
@@ -535,6 +543,7 @@ def cluster():
     for _ in range(3):
         processes.append(dask("worker", address, "--nthreads", 1, "--no-nanny", "--no-dashboard"))
     try:
+        wait_for_port(port)
         yield address, processes[1:]
     finally:
         for process in processes:
@@ -552,6 +561,16 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def wait_for_port(port: int, seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"nobody listens to port {port} after {seconds} s")
 
 
 def test_a_dask_cluster_that_loses_a_worker(spec, reference, tmp_path, cluster):

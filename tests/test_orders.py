@@ -63,6 +63,12 @@ def test_problems_without_one_of_the_two_do_not_count_and_infinite_regrets_do():
     assert found == {("best", "reg-d1"): "other", ("robust", "best"): "same", ("robust", "reg-d1"): "same"}
 
 
+def test_pairs_with_no_problems_in_common_are_left_out():
+    group = only(rows([1.0, None, 1.0], [None, 2.0, 2.0], [1.0, 2.0, 3.0]))
+    found = compare_orders(group, published(reg_d1=0.9, best=0.5, robust=0.2), "train")
+    assert {(order.better, order.worse) for order in found} == {("robust", "best"), ("robust", "reg-d1")}
+
+
 def test_without_deviations_or_problems_nothing_is_told_apart():
     figures = published(reg_d1=0.2, best=0.9)
     for missing in ("problems", "train deviation"):

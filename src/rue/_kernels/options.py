@@ -28,7 +28,7 @@ HUGE = 1e280
 INFINITE = 1e100
 LEAST = 1e-15
 # In a tableau whose entries began in [1, 2]: what is no more than rounding, and the least entry to divide by.
-ZERO, PIVOT = 1e-12, 1e-9
+ZERO, PIVOT = 1e-12, 1e-11
 # Steps towards a better belief before and within the search for slots.
 ROOT_STEPS = 60
 LAST_STEPS = 12
@@ -317,46 +317,67 @@ def _leaving_row(tableau, basis, enter, by_index):
 
 
 @fast
+def _is_finite(matrix, j):
+    worst = matrix[0, j]
+    for i in range(matrix.shape[0]):
+        worst = max(worst, matrix[i, j])
+    return worst < INFINITE
+
+
+@fast
 def solve_matrix(matrix, tableau, basis, mix, belief):
     """The value of a matrix game by a tableau simplex: column player mixes `mix` to minimise the largest row.
 
     Entries are scaled into [1, 2], so that no first phase is needed: maximise Σu subject to M u ≤ 1, u ≥ 0; the
-    value is 1/Σu, the mixture u/Σu, and the dual gives the row player's `belief`. Dantzig's rule, Bland's after
-    100 pivots. Returns the value and the number of pivots, -1 if they ran out or rounding left nothing of the mixture.
+    value is 1/Σu, the mixture u/Σu, and the dual gives the row player's `belief`. Columns with infinite entries are
+    left out if others are finite. Dantzig's rule, and Bland's after so many pivots that it may be going round.
+    Returns the value and the number of pivots; -1 if they ran out or rounding left nothing of the mixture, with `mix`
+    and `belief` as they were.
     """
     rows, columns = matrix.shape
-    low = matrix.min()
-    span = matrix.max() - low
+    low, high, first = np.inf, -np.inf, -1
+    for j in range(columns):
+        if _is_finite(matrix, j):
+            first = j if first < 0 else first
+            for i in range(rows):
+                low = min(low, matrix[i, j])
+                high = max(high, matrix[i, j])
+    use_all = first < 0
+    if use_all:
+        low, high, first = matrix.min(), matrix.max(), 0
+    span = high - low
     if span <= 0.0:
         mix[:] = 0.0
-        mix[0] = 1.0
+        mix[first] = 1.0
         belief[:] = 1.0 / rows
         return low, 0
     width = columns + rows
     tableau[:, :] = 0.0
+    for j in range(columns):
+        used = use_all or _is_finite(matrix, j)
+        tableau[rows, j] = -1.0 if used else 0.0  # what gains nothing never enters
+        for i in range(rows):
+            tableau[i, j] = 1.0 + (matrix[i, j] - low) / span if used else 2.0
     for i in range(rows):
-        for j in range(columns):
-            tableau[i, j] = 1.0 + (matrix[i, j] - low) / span
         tableau[i, columns + i] = 1.0
         tableau[i, width] = 1.0
         basis[i] = columns + i
-    for j in range(columns):
-        tableau[rows, j] = -1.0
     pivots = 0
-    most = 1000 + 10 * width
+    patience = 100 + 10 * width
+    most = 1000 + 20 * width
     while pivots < most:
         enter = -1
         best = -ZERO
         for j in range(width):
             if tableau[rows, j] < best:
                 enter = j
-                if pivots > 100:
+                if pivots > patience:
                     break
                 best = tableau[rows, j]
         if enter < 0:
             break
         pivots += 1
-        leave = _leaving_row(tableau, basis, enter, pivots > 100)
+        leave = _leaving_row(tableau, basis, enter, pivots > patience)
         if leave < 0:  # a column of rounding errors: there is nothing to gain from it
             tableau[rows, enter] = 0.0
             continue
@@ -371,27 +392,29 @@ def solve_matrix(matrix, tableau, basis, mix, belief):
                 if i < rows:
                     tableau[i, width] = max(tableau[i, width], 0.0)
         basis[leave] = enter
+    total = 0.0
+    for i in range(rows):
+        if basis[i] < columns:
+            total += tableau[i, width]
+    if pivots == most or not total > 0.0:
+        return np.inf, -1
     mix[:] = 0.0
     for i in range(rows):
         if basis[i] < columns:
-            mix[basis[i]] = tableau[i, width]
-    total = mix.sum()
-    if pivots == most or not total > 0.0:
-        return np.inf, -1
-    mix /= total
+            mix[basis[i]] = tableau[i, width] / total
+    total = 0.0
     for i in range(rows):
         belief[i] = max(tableau[rows, columns + i], 0.0)
-    total = belief.sum()
-    if total > 0.0:
-        belief /= total
-    else:
-        belief[:] = 1.0 / rows
+        total += belief[i]
+    for i in range(rows):
+        belief[i] = belief[i] / total if total > 0.0 else 1.0 / rows
     # The value of the mixture itself, so that rounding in the tableau cannot flatter it.
     value = -np.inf
     for i in range(rows):
         paid = 0.0
         for j in range(columns):
-            paid += matrix[i, j] * mix[j]
+            if mix[j] > 0.0:
+                paid += matrix[i, j] * mix[j]
         value = max(value, paid)
     return value, pivots
 

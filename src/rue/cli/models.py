@@ -10,6 +10,7 @@ import typer
 
 import rue
 from rue import specs
+from rue._plain import one_line
 from rue.cli.options import By, Json, Model, ModelOutput, Settings
 from rue.cli.printing import console, number, pairs, print_json, say
 from rue.cli.progress import ProgressBar
@@ -194,7 +195,7 @@ def _in_words(key: str, value: Any) -> str:
         known = "one policy reaches a goal in every sample"
         return {True: known, None: "not known; every sample has one of its own"}[value]
     if key == "duplicate_samples":
-        return "; ".join(" = ".join(group) for group in value) or "none"
+        return "; ".join(" = ".join(map(one_line, group)) for group in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+    return one_line(", ".join(str(item) for item in value) if isinstance(value, list) else str(value))

@@ -74,10 +74,10 @@ class ProgressBar:
 
     def _start(self, stage: str) -> Bar:
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.completed:.0f} s"),
-            TextColumn("{task.fields[bounds]}"),
+            TextColumn("{task.fields[bounds]}", markup=False),
         )
         bar = Bar(*columns, console=self._console, transient=True)
         self._task = bar.add_task(stage, total=self._total, bounds="")
@@ -126,7 +126,7 @@ class RunsBar(_CountingBar):
             TextColumn("{task.completed:.0f} of {task.total:.0f} runs"),
             BarColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             total=total,
             silent=silent,
         )

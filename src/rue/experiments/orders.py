@@ -18,6 +18,7 @@ from rue.experiments.results import Group, Samples
 from rue.experiments.statistics import TIE, Moments, describe, t_test_of_moments, wilcoxon_test
 
 SIGNIFICANT = 0.05
+FEWEST = 2  # problems that both methods have, for anything to be said
 
 Found = Literal["same", "other", "equal"]
 
@@ -56,13 +57,15 @@ def told_apart(published: Mapping[str, Mapping[str, float]], samples: Samples) -
 
 
 def compare_orders(group: Group, published: Mapping[str, Mapping[str, float]], samples: Samples) -> list[Order]:
-    """What became here of all pairs that were told apart, of methods that are here too."""
+    """What became here of all pairs that were told apart, of methods with problems in common here."""
     figures = group.normalised(samples)
     column = {name: figures[:, i] for i, name in enumerate(group.methods)}
     orders = []
     for better, worse, p in told_apart(published, samples):
         if better in column and worse in column:
             there = ~(np.isnan(column[better]) | np.isnan(column[worse]))
+            if there.sum() < FEWEST:
+                continue
             orders.append(Order(better, worse, p, *found_order(column[better][there], column[worse][there])))
     return orders
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rue._check import real_number
+from rue._check import real_number, whole_number
 from rue.errors import BadInput, unknown_name
 from rue.experiments.toml import read_toml
 
@@ -69,9 +69,12 @@ def _checked(group: str, sets: Any) -> dict[str, dict[str, float]]:
         if not isinstance(figures, dict):
             raise BadInput(f"{group}.{name} is {figures!r}; expected a table of methods with their numbers")
     return {
-        name: {
-            method: real_number(f"{group}.{name}.{method}", figure, "a number, 0 or more", 0)
-            for method, figure in figures.items()
-        }
+        name: {method: _figure(f"{group}.{name}.{method}", name, figure) for method, figure in figures.items()}
         for name, figures in sets.items()
     }
+
+
+def _figure(where: str, name: str, figure: object) -> float:
+    if name == "problems":
+        return whole_number(where, figure, 2)  # there is no deviation of fewer
+    return real_number(where, figure, "a number, 0 or more", 0)

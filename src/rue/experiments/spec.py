@@ -160,8 +160,8 @@ class Problems:
         if self.pool is None and self.by != "coverage":
             raise BadInput(f"by is {self.by!r} and there is no pool; expected a pool to choose the samples from")
 
-    def expand(self, folder: Path) -> Iterator[Problem]:
-        """The problems, size by size."""
+    def expand(self, folder: Path, *, own_name: bool = False) -> Iterator[Problem]:
+        """The problems, size by size. A name of its own says what all sizes of a table share."""
         hashes = _Hashes()
         test = _Source(str(self.test or "")) if not isinstance(self.test, str) else _file_source(folder, self.test)
         if self.model:
@@ -170,7 +170,7 @@ class Problems:
             return
         drawn = {"samples": self.samples, "pool": self.pool, "by": self.by if self.pool else None}
         extra = "".join(f",{key}={value}" for key, value in drawn.items() if value is not None)
-        shared = _shared(self.sizes) if self.name else set()  # the name then says what they share
+        shared = _shared(self.sizes) if own_name else set()
         for size in self.sizes:
             for seed in self._seeds():
                 domain = specs.make_domain(str(self.domain), {**size, "seed": seed})
@@ -231,7 +231,8 @@ class Experiment:
         solvers = _solvers(self.methods if table.methods is None else table.methods)
         seconds = _seconds(self.seconds if table.seconds is None else table.seconds)
         seen: dict[str, int] = {}
-        for problem in table.expand(self.folder):
+        own_name = bool(table.name) and [other.name for other in self.problems].count(table.name) == 1
+        for problem in table.expand(self.folder, own_name=own_name):
             seen[problem.size] = seen.get(problem.size, 0) + 1
             for solver in solvers:
                 yield Task(problem, solver, seconds, keep=seen[problem.size] <= self.keep)
@@ -310,10 +311,9 @@ def _seconds(value: object) -> float:
 
 
 def _shared(sizes: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Parameters that do not tell the sizes apart."""
-    if len(sizes) < 2:
-        return set()
-    return {key for key in sizes[0] if all(key in size and size[key] == sizes[0][key] for size in sizes)}
+    """Parameters that do not tell the sizes apart, if others do."""
+    shared = {key for key in sizes[0] if all(key in size and size[key] == sizes[0][key] for size in sizes)}
+    return shared if any(set(size) - shared for size in sizes) else set()
 
 
 def _size_in_words(size: Mapping[str, Any], shared: Set[str]) -> str:

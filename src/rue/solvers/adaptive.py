@@ -405,7 +405,9 @@ class _Search:
         lost = np.logical_not(ends_from(self.model, policy).all(axis=1))
         if not lost.any():
             return policy
-        whole = (given for given in self.graph.policies if given.nodes == self.model.graph.states)  # and no memory
+        # One node for each state: as many nodes as states may be two for one state and none for another.
+        every = np.arange(self.model.graph.states)
+        whole = (given for given in self.graph.policies if np.array_equal(given.node_state, every))
         safe = next((given for given in whole if ends_from(self.model, given).all()), None)
         return handed_over(policy, lost, wandering(self.model) if safe is None else safe)
 
