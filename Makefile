@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench browser lint setup
+.PHONY: demo test test-slow bench browser lint setup kernels kernels-backwards
 
 setup: .venv/.ready
 
@@ -26,8 +26,16 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
-	$(BIN)/pytest -n 2
+# The kernels are compiled before the tests, by two processes from opposite ends; one of them lints first.
+kernels: setup
+	$(BIN)/python tests/every_kernel.py
+
+kernels-backwards: lint
+	$(BIN)/python tests/every_kernel.py --backwards
+
+test: setup
+	$(MAKE) --no-print-directory --jobs=2 kernels kernels-backwards
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # Debian's Chromium, in which the tests open the page; without one they say so and are skipped.
 browser:

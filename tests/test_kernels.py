@@ -5,13 +5,13 @@ import pkgutil
 
 import numpy as np
 import pytest
+from every_kernel import uses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from naive import matrix_game
 from numba.types import Integer, int64, unliteral
 
-import rue
 import rue._kernels
 from rue._kernels.options import solve_matrix
 
@@ -77,33 +77,32 @@ def test_matrix_game_whose_columns_nearly_depend_on_each_other():
     assert (matrix @ mix).max() <= value + 1e-12 and (belief @ matrix).min() >= value - 1e-9
 
 
+@pytest.mark.parametrize("ties", [False, True])
+def test_matrix_game_of_many_samples(ties):
+    rng = np.random.default_rng(3)
+    matrix = rng.integers(0, 3, size=(150, 400)).astype(float) if ties else rng.random((150, 400))
+    value, mix, belief = solve(matrix)
+    assert (matrix @ mix).max() <= value + 1e-9 and (belief @ matrix).min() >= value - 1e-8
+
+
+def test_matrix_game_leaves_infinite_columns_out():
+    huge = 1e280
+    value, mix, _ = solve(np.array([[huge, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, huge]]))
+    assert value == pytest.approx(0.5) and mix == pytest.approx([0.0, 0.5, 0.5, 0.0])
+    value, mix, _ = solve(np.array([[huge, 2.0], [0.0, 2.0]]))
+    assert value == 2.0 and list(mix) == [0.0, 1.0]
+    value, _, _ = solve(np.array([[huge, 0.0], [0.0, huge]]))
+    assert value >= 0.4 * huge
+
+
 def _plain(argument):
     return int64 if isinstance(unliteral(argument), Integer) else unliteral(argument)
 
 
 def test_every_kernel_is_compiled_once():
     # Read-only and writable arrays are different types to numba: a kernel that gets both is compiled twice.
-    model = rue.domains.Disaster(width=4, height=4, seed=1).sample(3, seed=1)
-    for solver in (
-        rue.Regret(),
-        rue.Regret(options="stochastic"),
-        rue.MyopicRegret(),
-        rue.WorstCase(),
-        rue.Regret(2),
-        rue.Regret(3, "history"),
-        rue.Regret(2, "stochastic"),
-        rue.ExactStationary(),
-        rue.Mixture(),
-        rue.Adaptive(0.001),
-        rue.Adaptive(0.001, objective="cost"),
-        rue.Average(),
-        rue.BestSample(),
-    ):
-        solution = rue.solve(model, solver)
-        rue.simulate(model, solution.policy, sample=0, episodes=2, seed=1)
-    medical = rue.domains.Medical(seed=1).sample(3, seed=1)
-    rue.solve(medical, rue.Regret())
-    rue.solve(medical, rue.Regret(2, "history", engine="highs"))
+    for use in uses():
+        use()
     names = [module.name for module in pkgutil.iter_modules(rue._kernels.__path__)]
     assert len(names) >= 6
     for name in names:

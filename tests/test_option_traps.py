@@ -23,17 +23,21 @@ def test_a_limit_in_the_middle_of_a_search_proves_nothing():
         assert solution.objective.lower <= rue.theory.adversary_regret(model, better.policy, 5).upper
 
 
-@pytest.mark.parametrize("share", [0.9, 0.99, 0.999])
-@pytest.mark.parametrize("steps", [2, 4])
-@pytest.mark.parametrize("options", CLASSES)
-def test_a_way_round_that_is_cheaper_by_less_than_rounding(share, steps, options):
-    # Straight to the goal for 1, or round and round at next to nothing, for `share` in all.
+def way_round(share: float) -> rue.UMDP:
+    """Straight to the goal for 1, or round and round at next to nothing, for `share` in all."""
     p = 2.0**-38
     transition, cost = np.zeros((1, 3, 2, 3)), np.zeros((1, 3, 2))
     transition[:, 0, 0, 2], cost[:, 0, 0] = 1, 1
     transition[:, 0, 1, 1], cost[:, 0, 1] = 1, share * p
     transition[:, 1, 0, [2, 0]] = p, 1 - p
-    solution = rue.solve(rue.UMDP.from_dense(transition, cost, initial=0, goals=[2]), rue.WorstCase(steps, options))
+    return rue.UMDP.from_dense(transition, cost, initial=0, goals=[2])
+
+
+@pytest.mark.parametrize("share", [0.9, 0.99, 0.999])
+@pytest.mark.parametrize("steps", [2, 4])
+@pytest.mark.parametrize("options", CLASSES)
+def test_a_way_round_that_is_cheaper_by_less_than_rounding(share, steps, options):
+    solution = rue.solve(way_round(share), rue.WorstCase(steps, options), bound=False)
     assert solution.objective.lower <= share * (1 + 1e-9) <= solution.objective.upper * (1 + 1e-9)
 
 
@@ -87,19 +91,30 @@ def test_costs_of_very_different_size(big, steps, options):
         assert is_proper(model, solution.policy).all()
 
 
-@pytest.mark.parametrize("p", [1e-3, 1e-7])
-@pytest.mark.parametrize("options", ["deterministic", "history"])
-@pytest.mark.parametrize("engine", ["auto", "highs"])
-def test_hardly_any_chance_is_a_chance(p, options, engine):
+def hardly_any_chance(p: float) -> rue.UMDP:
+    """One action everywhere; in each sample another of two ways ends, and that seldom."""
     transition, cost = np.zeros((2, 4, 1, 4)), np.ones((2, 4, 1))
     transition[0, 0, 0, [1, 3]] = transition[0, 1, 0, [2, 0]] = p, 1 - p
     transition[1, 0, 0, [3, 1]] = transition[1, 3, 0, [2, 0]] = p, 1 - p
     transition[0, 3, 0, 0] = transition[1, 1, 0, 0] = 1
-    model = rue.UMDP.from_dense(transition, cost, initial=0, goals=[2])
-    solution = rue.solve(model, rue.WorstCase(2, options, engine=engine))
+    return rue.UMDP.from_dense(transition, cost, initial=0, goals=[2])
+
+
+@pytest.mark.parametrize("p", [1e-3, 1e-7])
+@pytest.mark.parametrize("options", ["deterministic", "history"])
+@pytest.mark.parametrize("engine", ["auto", "highs"])
+def test_hardly_any_chance_is_a_chance(p, options, engine):
+    solution = rue.solve(hardly_any_chance(p), rue.WorstCase(2, options, engine=engine), bound=False)
     assert solution.status is not rue.Status.INFEASIBLE
     assert solution.objective.lower <= 2 / p**2 * (1 + 1e-6)
     assert solution.objective.upper >= 2 / p**2 * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("model", [way_round(0.99), hardly_any_chance(1e-3), hardly_any_chance(1e-7)])
+def test_a_bound_that_is_hard_to_find_is_no_higher_than_the_best(model):
+    # One sample, or one policy: somebody has no regret.
+    solution = rue.solve(model, rue.WorstCase(2))
+    assert solution.max_regret.lower == 0.0 <= solution.max_regret.upper
 
 
 @pytest.mark.parametrize(("length", "chance", "steps"), [(1, 1e-210, 2), (1, 1e-30, 3), (3, 1e-29, 4)])
