@@ -178,11 +178,15 @@ def test_one_policy_is_shown_and_it_can_be_chosen(view):
 
 
 def test_maps_are_drawn_when_they_are_opened(view):
+    from selenium.webdriver.support.ui import WebDriverWait
+
     view.show(small_page())
     waiting = "return [...document.images].filter(image => image.loading === 'lazy').length"
     assert view.run(waiting) == len(METHODS)
     view.run("document.querySelector('.size').open = true")
     view.find("#problem-1 > summary").send_keys("\n")
+    # The page is told a moment later what was opened.
+    WebDriverWait(view.browser, 30, 0.05).until(lambda _: view.run(waiting) < len(METHODS))
     view.run("return document.querySelector('.policy:not([hidden]) img').decode()")
     assert view.run(waiting) == len(METHODS) - 1
 
