@@ -15,15 +15,13 @@ from pathlib import Path
 from benchmarks.report import Table
 from rue import UMDP, Adaptive, Limits, Regret, Solution, select, solve
 from rue.domains import Disaster, Medical
+from rue.experiments.published import ELEVEN
 from rue.specs import parse_method
 
 UMDPS, SECONDS, GAP = 25, 60.0, 0.005
 QUICK_UMDPS, QUICK_SECONDS = 2, 2.0
 TIMES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0)
 FIRST_SECONDS = 0.03
-ELEVEN = (
-    "reg-d1", "reg-d2", "reg-d3", "cemr-d1", "cemr-d2", "cemr-d3", "best", "average", "robust", "reg-s1", "cemr-s1",
-)  # fmt: skip
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "adaptive.svg"
 
 

@@ -24,9 +24,10 @@ from rich.progress import track
 from benchmarks.report import Table
 from rue import UMDP, Limits, evaluate, select, solve
 from rue.domains import Disaster, Glider
-from rue.experiments.orders import SIGNIFICANT, found_order, told_apart
+from rue.experiments.orders import found_order, told_apart
 from rue.experiments.published import ELEVEN, PAPER
 from rue.experiments.results import Samples
+from rue.experiments.statistics import SIGNIFICANT
 from rue.model import Graph
 from rue.solution import Solver
 from rue.solvers import MyopicRegret

@@ -15,9 +15,8 @@ import numpy as np
 
 from rue._flat import Array
 from rue.experiments.results import Group, Samples
-from rue.experiments.statistics import TIE, Moments, describe, t_test_of_moments, wilcoxon_test
+from rue.experiments.statistics import SIGNIFICANT, TIE, Moments, describe, t_test_of_moments, wilcoxon_test
 
-SIGNIFICANT = 0.05
 FEWEST = 2  # problems that both methods have, for anything to be said
 
 Found = Literal["same", "other", "equal"]

@@ -26,6 +26,8 @@ import numpy as np
 from rue._flat import Array
 
 LEVEL = 0.95
+# p-values below this are significant.
+SIGNIFICANT = 0.05
 # Smaller differences of normalised regrets are none: solvers and judge end at about 1e-9.
 TIE = 1e-7
 # Up to so many differences the distribution of the rank sum is exact, above it is the normal one.

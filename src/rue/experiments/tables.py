@@ -22,12 +22,11 @@ from rue._flat import Array
 from rue.experiments.orders import Order, compare_orders
 from rue.experiments.published import ELEVEN, PAPER, Published
 from rue.experiments.results import MISSING, Group, Results, Samples
-from rue.experiments.statistics import Comparison, Moments, compare_methods, describe
+from rue.experiments.statistics import SIGNIFICANT, Comparison, Moments, compare_methods, describe
 from rue.experiments.store import FAILED
 from rue.solution import Status
 
 NOTHING = "–"
-SIGNIFICANT = 0.05
 LEAST_P = 1e-4
 # LaTeX tables with more columns are shrunk to the width of the page.
 MOST_COLUMNS = 8

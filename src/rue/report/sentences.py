@@ -14,8 +14,8 @@ from markupsafe import Markup, escape
 
 from rue._flat import Array
 from rue.experiments.results import Group, Results, Samples
-from rue.experiments.statistics import Moments, compare_methods, describe
-from rue.experiments.tables import SIGNIFICANT, mean_text
+from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, describe
+from rue.experiments.tables import mean_text
 from rue.report.cases import FAILED, SAME, SOLVED, Case, Record, Row, runs_of
 from rue.report.style import number_text
 from rue.report.words import at_least, count, listed, percent, status_text, time_text
