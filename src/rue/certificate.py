@@ -326,7 +326,8 @@ class _Points:
             there = self.ahead(part, weight, int(graph.successor[t]), follow)
             rise = np.where(same, there, there * (1 - self.margin)) - claim
             up += prob * np.maximum(rise, 0.0)
-            down += prob * np.maximum(-rise, 0.0)
+            # A product may vanish in rounding, but what can be lost is lost in the end.
+            down += prob * np.maximum(-rise, 0.0) + TINY * ((prob > 0) & (rise < 0))
         return np.asarray(even & (up * (1 - self.margin) >= down * (1 + self.margin)))
 
     def ahead(self, part: Array, weight: Array, state: int, follow: Array) -> Array:
