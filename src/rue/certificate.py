@@ -38,6 +38,7 @@ from `gap_below`, and keeps each r_i below the fraction 1 − `margin` of what i
 """
 
 import hashlib
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -114,6 +115,19 @@ class Certificate:
     def follow_ptr(self, graph: Graph) -> Array:  # [P+1]
         """Where the followers of each point begin."""
         return np.concatenate(([0], np.cumsum(np.diff(graph.trans_ptr[graph.choice_ptr])[self.state])))
+
+    def to_json(self, model: UMDP) -> str:
+        """The numbers of the model and the proof as one JSON text, which `rue.checker` reads."""
+        _check_form(model, self)
+        graph = model.graph
+        arrays = {name: getattr(graph, name).tolist() for name in ("choice_ptr", "trans_ptr", "successor")}
+        numbers = {"prob": model.prob.tolist(), "cost": model.cost.tolist(), "initial": graph.initial}
+        proof = {name: getattr(self, name) for name in ("objective", "fingerprint", "bound")}
+        proof |= {name: getattr(self, name).tolist() for name in _FIELDS}
+        # JSON knows no infinity.
+        proof["potential"] = [[x if math.isfinite(x) else None for x in row] for row in proof["potential"]]
+        header = {"format": "rue", "version": 1, "kind": "proof"}
+        return json.dumps({**header, "model": arrays | numbers, "certificate": proof}, allow_nan=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made anew, so that they are frozen like any other."""
