@@ -1,4 +1,4 @@
-"""Proofs that no policy does better than a bound, and the check of such a proof, which trusts nobody.
+"""Proofs that no policy does better than a bound, and the check of such a proof.
 
 *Gaps.* A potential h_k(s), zero at goals, turns the costs of sample k into gaps
 
@@ -31,10 +31,14 @@ has not reached a goal after n steps, and that vanishes as n grows.
 since the left-hand side is infinite if π may miss the goal in some sample. V*_k is replaced by the cost of a policy
 that is looked for here.
 
+*Who shares what.* `verify` uses the model and nothing of the solvers, of the judge or of their V*. Makers of certificates
+use this module: `safe_potential` gives them a potential that passes, `gap_below` the gaps that the check will use, and
+they keep each r_i below the fraction 1 − `margin` of what it follows from. `rue.checker` does the same check and shares
+no code with this module.
+
 *Rounding* is on the safe side everywhere, for all rows that sum to one and agree with those of the model to the last
-digits. A maker of certificates gets a potential that passes from `safe_potential` and the gaps that the check will use
-from `gap_below`, and keeps each r_i below the fraction 1 − `margin` of what it follows from. The last digits of what
-`verify` returns may differ from machine to machine, so that `bound` should be a little less.
+digits. The last digits of what `verify` returns may differ from machine to machine, so that `bound` should be a little
+less.
 """
 
 import hashlib
@@ -162,7 +166,7 @@ def model_fingerprint(model: UMDP) -> str:
 def verify(model: UMDP, certificate: Certificate) -> float:
     """The lower bound that a certificate proves: at least its `bound`, or `NotProved` says what fails.
 
-    Everything is worked out again from the model, with nothing from the solvers.
+    Everything is worked out again from the model; nothing of the solvers, of the judge or of `rue.optimal` is used.
     """
     _check_form(model, certificate)
     gap = np.empty_like(model.cost)
