@@ -31,10 +31,10 @@ has not reached a goal after n steps, and that vanishes as n grows.
 since the left-hand side is infinite if π may miss the goal in some sample. V*_k is replaced by the cost of a policy
 that is looked for here.
 
-*Who shares what.* `verify` uses the model and nothing of the solvers, of the judge or of their V*. Makers of certificates
-use this module: `safe_potential` gives them a potential that passes, `gap_below` the gaps that the check will use, and
-they keep each r_i below the fraction 1 − `margin` of what it follows from. `rue.checker` does the same check and shares
-no code with this module.
+*Who shares what.* `verify` uses the model, and nothing of the solvers, of the judge or of their V*. Who makes a
+certificate uses this module: `safe_potential` for a potential that passes, `gap_below` for the gaps that the check will
+use, and `margin`: each r_i is below the fraction 1 − `margin` of what it follows from. `rue.checker` makes the same
+check and shares no code with this module.
 
 *Rounding* is on the safe side everywhere, for all rows that sum to one and agree with those of the model to the last
 digits. The last digits of what `verify` returns may differ from machine to machine, so that `bound` should be a little
