@@ -431,6 +431,11 @@ class _Gaps:
         falls[model.trans_choice[(model.prob[:, k] > 0) & (h[model.successor] < h[model.trans_state])]] = True
         return gap - error, gap + error, falls
 
+    @cached_property
+    def any_deadly(self) -> bool:
+        """Whether there are dead ends in any sample."""
+        return bool(self.deadly.any())
+
     def exact(self, c: int, k: int) -> Fraction:
         """A gap that is not infinite, as it is."""
         if (c, k) not in self.known:
@@ -546,8 +551,9 @@ class _Points:
 
     def _paid(self, weight: Array, choice: Array) -> Array:
         """The weighted gaps of choices."""
-        total = np.asarray((weight * self.gaps.low[choice]).sum(axis=1))
-        total[((weight > 0) & self.gaps.deadly[choice]).any(axis=1)] = np.inf
+        total = np.asarray(np.einsum("ij,ij->i", weight, self.gaps.low[choice]))
+        if self.gaps.any_deadly:
+            total[((weight > 0) & self.gaps.deadly[choice]).any(axis=1)] = np.inf
         return total
 
     def _by_point(self, weight: Array, point: Array) -> Array:
