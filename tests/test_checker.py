@@ -190,6 +190,95 @@ def test_rows_are_divided_by_their_exact_sum(error, tmp_path):
             assert checker.main([str(path), *options]) == (0 if fine else 1)
 
 
+def by_hand(cost, moves, **proof):
+    """A model and a certificate: the choices of state s are moves[s], each {successor: probabilities}."""
+    own = [list(range(sum(map(len, moves[:s])), sum(map(len, moves[: s + 1])))) for s in range(len(moves))]
+    rows = [row for choices in moves for row in choices]
+    pairs = [(to, p) for row in rows for to, p in row.items()]
+    model = checker._model(
+        {
+            "choice_ptr": np.cumsum([0, *map(len, own)]),
+            "trans_ptr": np.cumsum([0, *map(len, rows)]),
+            "successor": [to for to, _ in pairs],
+            "prob": [np.broadcast_to(p, 2) for _, p in pairs],
+            "cost": [np.broadcast_to(c, 2) for c in cost],
+            "initial": 0,
+        }
+    )
+    whole = {"objective": "cost", "bound": 0, "potential": np.zeros((len(moves), 2)), "state": [0]}
+    whole |= {"weight": np.full((len(proof["value"]), 2), 0.5)} | proof
+    return model, checker._proof(whole, model)
+
+
+NEAR = 1e-12
+STAY = [{0: [0.75, 0.25], 1: [0.25, 0.75]}], []  # one state that is left some time
+DOORS = [{2: [1, 0], 1: [0, 1]}, {2: 1}], [{1: 1}], []  # a risk, a safe way, a trap, a goal
+WAY = [{1: 1}], [{2: 1}, {2: 1}], []  # one way to a state with two
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(
+    ("largest", "make"),
+    [
+        # The share of a point is the least over the samples: r ≤ 1 + r / 4.
+        (4 / 3, lambda r: by_hand([1], STAY, value=[r], follow=[0, -1])),
+        # Samples without weight do not count in it: r ≤ 1 + 3 r / 4.
+        (4, lambda r: by_hand([1], STAY, value=[r], follow=[0, -1], weight=[[1, 0]])),
+        # A point claims for the worst of its choices, and one step costs what the best choice there does.
+        (1, lambda r: by_hand([2, 1], [[{1: 1}, {1: 1}], []], value=[r], follow=[-1, -1])),
+        (1, lambda r: by_hand([0, 1, 3], WAY, value=[r], follow=[-1])),
+        (2, lambda r: by_hand([1, 1, 3], WAY, value=[r, 1], state=[0, 1], follow=[1, -1, -1])),
+        # All transitions count, each with its probability.
+        (1.25, lambda r: by_hand(
+            [0, 1, 2], [[{1: 0.75, 2: 0.25}], [{3: 1}], [{3: 1}], []], value=[r], follow=[-1, -1]
+        )),
+        # Who believes in sample 2 does not take the risk, who does not does.
+        (5, lambda r: by_hand([0, 5, 1], DOORS, value=[r], follow=[-1] * 3)),
+        (0, lambda r: by_hand([0, 5, 1], DOORS, value=[r], follow=[-1] * 3, weight=[[1, 0]])),
+        (5, lambda r: by_hand([0, 5, 1], DOORS, value=[r], follow=[-1] * 3, weight=[[1, 1e-50]])),
+        (0, lambda r: by_hand([0, 5, 1], DOORS, value=[r], follow=[-1] * 3, weight=[[1, 1e-70]])),
+        # A potential is no larger than the least cost, zero at goals, and infinite at dead ends at most.
+        (3, lambda h: by_hand(
+            [2, 1], [[{1: 1}], [{2: 1}], []], value=[0], follow=[-1], potential=[[h, h], [1, 1], [0, 0]]
+        )),
+        (4, lambda h: by_hand([2], [[{0: 0.5, 1: 0.5}], []], value=[0], follow=[-1] * 2, potential=[[h, 4], [0, 0]])),
+        (0, lambda h: by_hand([2], [[{1: 1}], []], value=[0], follow=[-1], potential=[[0, 0], [0, h]])),
+        (5, lambda h: by_hand(
+            [0, 5, 1], DOORS, value=[0], follow=[-1] * 3, potential=[[0, h], [1, np.inf], [0, 0]]
+        )),
+        # No claim at goals, and no bound above what point 0 says.
+        (0, lambda r: by_hand([2], [[{1: 1}], []], value=[0, r], state=[0, 1], follow=[1])),
+        (4, lambda b: by_hand([4], [[{1: 1}], []], value=[4], follow=[-1], bound=b)),
+        (4, lambda b: by_hand([4], [[{1: 1}], []], value=[12], follow=[-1], weight=[[1.5, 1.5]], bound=b)),
+        (4, lambda b: by_hand([4], [[{1: 1}], []], value=[0], follow=[-1], potential=[[4, 4], [0, 0]], bound=b)),
+        # One door costs 4 in one sample and nothing in the other, the second the reverse: the regret is 2.
+        (2, lambda b: by_hand(
+            [[4, 0], [0, 4]], [[{1: 1}, {1: 1}], []], value=[2], follow=[-1, -1], bound=b, objective="regret"
+        )),
+        # With one door there is nothing to regret, whatever the potential.
+        (0, lambda b: by_hand([[4, 1]], [[{1: 1}], []], value=[2.5], follow=[-1], bound=b, objective="regret")),
+        (0, lambda b: by_hand(
+            [1], STAY, value=[1.1], follow=[0, -1], bound=b, objective="regret"
+        )),
+    ],
+)  # fmt: skip
+def test_every_clause_is_sharp(largest, make, exact):
+    """The largest number that holds is accepted, a little more is not."""
+    checker.check(*make(largest * (1 - NEAR)), exact)
+    if largest == int(largest):
+        checker.check(*make(largest), exact)
+    with pytest.raises(checker.Refused):
+        checker.check(*make(largest * (1 + NEAR) + NEAR), exact)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_points_stand_for_their_own_state(exact):
+    with pytest.raises(checker.Refused, match="point 0 at state 0 stands for transition 0 to 1"):
+        checker.check(*by_hand([0, 1, 3], WAY, value=[0], follow=[0]), exact)
+    with pytest.raises(checker.BadFile, match="no policy reaches a goal"):
+        checker.check(*by_hand([1, 1], [[{1: [0, 1], 0: [1, 0]}], [{1: 1}], []], value=[0], follow=[-1, -1]), exact)
+
+
 # --- What is tampered with proves nothing false ---
 
 

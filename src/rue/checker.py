@@ -359,25 +359,19 @@ def rounded_down(number: Fraction) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Gaps:
-    """The gaps of all choices in all samples, from both sides; infinite where a dead end is risked."""
+    """The gaps of all choices in all samples, infinite where a dead end is risked."""
 
     model: Model
     potential: Array  # [S, K] zero at dead ends
-    low: Array  # [C, K] zero where infinite
-    high: Array  # [C, K] zero where infinite
+    low: Array  # [C, K] rounded down, zero where infinite
     deadly: Array  # [C, K] whether it is infinite
     known: dict[tuple[int, int], Fraction] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Model, potential: Array, exact: bool) -> "_Gaps":
         """The gaps of a potential; `Refused` if one is negative."""
-        made = cls(
-            model,
-            np.empty_like(potential),
-            np.empty_like(model.cost),
-            np.empty_like(model.cost),
-            np.empty(model.cost.shape, bool),
-        )
+        cost = model.cost
+        made = cls(model, np.empty_like(potential), np.empty_like(cost), np.empty(cost.shape, bool))
         for k in range(model.samples):
             made._fill(k, potential[:, k], exact)
         return made
@@ -393,7 +387,7 @@ class _Gaps:
             s = int(np.flatnonzero(odd)[0])
             raise Refused(f"the potential of state {s} is {float(potential[s])} in sample {k}")
         self.potential[:, k] = np.where(alive, potential, 0.0)
-        low, high, falls = self._bounds(k)
+        low, falls = self._below(k)
         # No gap is negative where no successor is lower.
         unsure = allowed if exact else allowed & falls & (low < 0)
         for c in np.flatnonzero(unsure).tolist():
@@ -402,10 +396,9 @@ class _Gaps:
                 raise Refused(f"the gap of choice {c} at state {model.choice_state[c]} is {gap} in sample {k}")
         self.deadly[:, k] = ~allowed
         self.low[:, k] = np.where(allowed, np.maximum(low, 0.0), 0.0)
-        self.high[:, k] = np.where(allowed, np.maximum(high, 0.0), 0.0)
 
-    def _bounds(self, k: int) -> tuple[Array, Array, Array]:  # [C], [C], [C]
-        """The gaps in a sample, rounded down and up, and whether a successor is lower.
+    def _below(self, k: int) -> tuple[Array, Array]:  # [C], [C]
+        """The gaps in a sample, rounded down, and whether a successor is lower.
 
         Sums are kept in two numbers, with what each rounding loses in the second (Dekker, Knuth).
         """
@@ -429,7 +422,7 @@ class _Gaps:
         error = 2 * lost + (length + 8) * UNIT * np.abs(gap)
         falls = np.zeros(length.size, bool)
         falls[model.trans_choice[(model.prob[:, k] > 0) & (h[model.successor] < h[model.trans_state])]] = True
-        return gap - error, gap + error, falls
+        return gap - error, falls
 
     @cached_property
     def any_deadly(self) -> bool:
@@ -619,12 +612,12 @@ def _excess(model: Model, gaps: _Gaps, k: int) -> Fraction:
     best, least = first, np.inf
     for _ in range(ROUNDS):
         paid, _ = _estimate(model, gaps, k, choice)
-        if not paid[start] < least:
+        if paid[start] < least:
+            best, least = choice, float(paid[start])
+        better = _improved(model, gaps, k, choice, paid)
+        if least <= 1e-15 * gaps.potential[start, k] or (better == choice).all():
             break
-        best, least = choice, float(paid[start])
-        if least <= 1e-15 * gaps.potential[start, k]:
-            break
-        choice = _improved(model, gaps, k, choice, paid)
+        choice = better
     proved = [bound for policy in (best, first) if (bound := _proved_sum(model, gaps, k, policy)) is not None]
     if not proved:
         raise Refused(f"no policy's cost could be proved in sample {k}, as its regret needs")
@@ -639,7 +632,7 @@ def _toward_goals(model: Model, gaps: _Gaps, k: int) -> Array:  # [S]
     use = np.flatnonzero((model.prob[:, k] > 0) & ~gaps.deadly[model.trans_choice, k])
     use = use[np.argsort(model.successor[use], kind="stable")]
     ptr = np.searchsorted(model.successor[use], np.arange(model.states + 1)).tolist()
-    length = np.minimum(gaps.high[model.trans_choice[use], k] / np.maximum(model.prob[use, k], 1e-100), 1e200).tolist()
+    length = np.minimum(gaps.low[model.trans_choice[use], k] / np.maximum(model.prob[use, k], 1e-100), 1e200).tolist()
     state, choice = model.trans_state[use].tolist(), model.trans_choice[use].tolist()
     taken = np.full(model.states, -1)
     queue = [(0.0, s, -1) for s in np.flatnonzero(model.goal).tolist()]
@@ -658,7 +651,7 @@ def _toward_goals(model: Model, gaps: _Gaps, k: int) -> Array:  # [S]
 def _improved(model: Model, gaps: _Gaps, k: int, choice: Array, paid: Array) -> Array:  # [S]
     """The policy with the best choice wherever one is better than what it does."""
     rise = model.share[:, k] * (paid[model.successor] - paid[model.trans_state])
-    change = gaps.high[:, k] + np.add.reduceat(rise, model.trans_ptr[:-1])
+    change = gaps.low[:, k] + np.add.reduceat(rise, model.trans_ptr[:-1])
     better = np.flatnonzero(~gaps.deadly[:, k] & (change < -1e-13 * paid[model.choice_state]))
     better = better[np.argsort(-change[better], kind="stable")]
     result = choice.copy()
@@ -677,7 +670,7 @@ def _estimate(model: Model, gaps: _Gaps, k: int, choice: Array) -> tuple[Array, 
     prob = np.where(row == column, 0.0, model.share[transition, k])
     first = np.cumsum(length) - length
     leave = np.add.reduceat(prob, first)
-    paid = np.column_stack([gaps.high[choice[state], k], np.ones(state.size)])
+    paid = np.column_stack([gaps.low[choice[state], k], np.ones(state.size)])
     result = np.zeros((model.states, 2))
     with np.errstate(all="ignore"):
         paid /= leave[:, None]
