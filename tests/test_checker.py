@@ -271,6 +271,28 @@ def test_every_clause_is_sharp(largest, make, exact):
         checker.check(*make(largest * (1 + NEAR) + NEAR), exact)
 
 
+def test_gaps_are_rounded_down_and_hardly_at_all():
+    # A state, two that it leads to, and a goal; its potential is its cost as it is rounded, so that little is left.
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        p, cost, ahead = random.random(), 10.0 ** random.uniform(-3, 3), 10.0 ** random.uniform(-3, 3, 2)
+        moves = [[{1: p, 2: 1 - p}], [{3: 1}], [{3: 1}], []]
+        model, proof = by_hand([cost, 1, 1], moves, value=[0], follow=[-1, -1])
+        gaps = checker._Gaps.of(model, proof.potential, False)
+        gaps.potential[:3, 0] = cost + p * ahead[0] + (1 - p) * ahead[1], *ahead
+        low, gap = Fraction(float(gaps._below(0)[0][0])), gaps.exact(0, 0)
+        size = Fraction(cost + gaps.potential[:, 0].sum())
+        assert abs(gap) < size / 10**15 and low <= gap <= low + abs(gap) / 10**14 + size / 10**28
+
+
+def test_what_goes_round_for_ever_is_no_policy():
+    # One may stay for free, or leave for 1.
+    model, proof = by_hand([0, 1], [[{0: 1}, {1: 1}], []], value=[0], follow=[-1, -1])
+    gaps = checker._Gaps.of(model, proof.potential, False)
+    assert checker._proved_sum(model, gaps, 0, np.array([0, -1])) is None
+    assert checker._proved_sum(model, gaps, 0, np.array([1, -1])) == 1
+
+
 @pytest.mark.parametrize("exact", [False, True])
 def test_points_stand_for_their_own_state(exact):
     with pytest.raises(checker.Refused, match="point 0 at state 0 stands for transition 0 to 1"):
