@@ -594,6 +594,23 @@ def test_all_forms_of_a_proof_say_the_same(files, capsys):
     }  # fmt: skip
 
 
+def test_infinite_potentials_are_null_in_json(capsys, tmp_path):
+    builder = rue.Builder(samples=2)
+    builder.add("doors", "risk", {"goal": [1, 0], "trap": [0, 1]}, cost=0.0)
+    builder.add("doors", "safe", {"goal": 1}, cost=5.0)
+    builder.add("trap", "stay", {"trap": 1}, cost=1.0)
+    builder.goal("goal")
+    model = builder.build()
+    proof = tree_certificate(model, np.array([0.5, 0.5]), 1)
+    text = proof.to_json(model)
+    assert np.isinf(proof.potential).any() and "null" in text and "Infinity" not in text
+    (tmp_path / "p.json").write_text(text)
+    status, line = run(capsys, tmp_path / "p.json")
+    assert status == 0 and float(line.split()[-1]) == pytest.approx(2.5)
+    with pytest.raises(rue.BadInput, match="another model"):
+        proof.to_json(lively(1))
+
+
 def test_it_runs_where_rue_cannot_be_imported(files, tmp_path):
     copy = shutil.copy(SOURCE, tmp_path)
     start = (
