@@ -1,5 +1,6 @@
 """Commands on experiments: experiment run, tables and figures, report."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -67,7 +68,7 @@ def print_tables(
     else:
         write_text(output, text)
         say(f"{output}: {len(records)} runs")
-    _say_missing(missing)
+    _say_missing(records, missing)
 
 
 @experiment.command("figures")
@@ -89,7 +90,7 @@ def draw_figures(
         path = folder / f"{picture.name}.{ending}"
         save_figure(picture.figure, path)
         say(f"{path}: {picture.title}")
-    _say_missing(missing)
+    _say_missing(records, missing)
 
 
 def report(
@@ -111,8 +112,8 @@ def report(
             load_solution=place.solution, title=place.title, spec=place.spec, progress=progress,
         )  # fmt: skip
     write_text(output, page)
-    rest = f"; {missing} runs are missing" if missing else ""
-    say(f"{output}: {len(records)} runs, {len(page.encode()) / 1e6:.1f} MB{rest}")
+    say(f"{output}: {len(records)} runs, {len(page.encode()) / 1e6:.1f} MB")
+    _say_missing(records, missing)
 
 
 def _records(store: str) -> tuple[list[dict[str, Any]], int]:
@@ -123,6 +124,15 @@ def _records(store: str) -> tuple[list[dict[str, Any]], int]:
     return records, missing
 
 
-def _say_missing(missing: int) -> None:
+def _say_missing(records: Sequence[Mapping[str, Any]], missing: int) -> None:
+    """Say, one line each, what the records lack: runs, and that this version of rue computed them."""
     if missing:
         complain(f"{missing} runs are missing; `rue experiment run` goes on with them")
+    makers = [record.get("task", {}).get("rue", "an older version") for record in records]
+    others = sorted({maker for maker in makers if maker != experiments.code_version()})
+    if others:
+        count = sum(maker in others for maker in makers)
+        complain(
+            f"{count} of {len(records)} runs are by another version of rue ({', '.join(others)}; this is "
+            f"{experiments.code_version()}); `rue experiment run` does them anew"
+        )
