@@ -10,7 +10,8 @@ import typer
 
 from rue import experiments, specs
 from rue._check import one_of
-from rue.cli.options import Json, Output, check_page_name
+from rue.cli.options import Json, Output
+from rue.cli.outputs import PAGES, TABLES, Target
 from rue.cli.printing import complain, print_json, say
 from rue.cli.progress import PagesBar, RunsBar
 from rue.errors import BadInput
@@ -60,15 +61,17 @@ def print_tables(
     output: Output = None,
 ) -> None:
     """Regrets, times and significance by domain and size, as text, Markdown, LaTeX or CSV."""
+    target = Target.check(output, "table", TABLES)
     records, missing = _records(store)
     results = experiments.Results.of(records, experiments.Store(Path(store)).reference)
     text = experiments.write_tables(experiments.make_tables(results), form)
+    written = target.write(lambda path: write_text(path, text))
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")
     else:
-        write_text(output, text)
-        say(f"{output}: {len(records)} runs")
+        say(f"{written.file}: {len(records)} runs")
     _say_missing(records, missing)
+    raise typer.Exit(written.tell())
 
 
 @experiment.command("figures")
@@ -82,9 +85,9 @@ def draw_figures(
     """Regret and time over size, regret against time, distance to the bound: a file for each figure."""
     ending = one_of("format", form, FIGURES)
     records, missing = _records(store)
+    folder = make_folder(output)
     from rue.report import draw_experiment, save_figure  # slow to import
 
-    folder = make_folder(output)
     results = experiments.Results.of(records, experiments.Store(Path(store)).reference)
     for picture in draw_experiment(results):
         path = folder / f"{picture.name}.{ending}"
@@ -101,7 +104,7 @@ def report(
 ) -> None:
     """One page of an experiment that needs no network: a summary, tables that sort, figures, each problem with maps."""
     records, missing = _records(store)
-    check_page_name(output)
+    target = Target.check(output, "page", PAGES)
     from rue.report.page import experiment_page  # slow to import
 
     place = experiments.Store(Path(store))
@@ -111,9 +114,10 @@ def report(
             records, results, experiments.make_tables(results), load_model=specs.read_model,
             load_solution=place.solution, title=place.title, spec=place.spec, progress=progress,
         )  # fmt: skip
-    write_text(output, page)
-    say(f"{output}: {len(records)} runs, {len(page.encode()) / 1e6:.1f} MB")
+    written = target.write(lambda path: write_text(path, page))
+    say(f"{written.file}: {len(records)} runs, {len(page.encode()) / 1e6:.1f} MB")
     _say_missing(records, missing)
+    raise typer.Exit(written.tell())
 
 
 def _records(store: str) -> tuple[list[dict[str, Any]], int]:
