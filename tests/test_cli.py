@@ -18,7 +18,7 @@ import pytest
 import typer
 
 import rue
-from rue import cli, specs
+from rue import cli, experiments, specs
 from rue.cli import app
 from rue.cli import compare as compare_command
 from rue.cli import experiments as experiments_of_the_command_line
@@ -686,6 +686,27 @@ def test_an_experiment_from_spec_to_page(run):
     Path("s.toml").write_text(Path("s.toml").read_text().replace("seeds = 2", "seeds = [0]"))
     assert "2 of 2 runs are done; 0 in" in run("experiment", "run", "s.toml", "--store", "st").out
     assert "over 1 problem" in run("experiment", "tables", "st").words
+
+
+def test_records_of_another_version_are_shown_and_told(run, capsys, monkeypatch):
+    Path("s.toml").write_text(
+        'methods = ["reg-d1", "average"]\n[[problems]]\ndomain = "disaster"\nseeds = 1\n'
+        "sizes = [{ width = 3, height = 3 }]\nsamples = 3\n"
+    )
+    run("experiment", "run", "s.toml", "--store", "st")
+    now = experiments.code_version()
+    records = [json.loads(line) for line in Path("st/records.jsonl").read_text().splitlines()]
+    del records[0]["task"]["rue"]  # as records once were
+    records[1]["task"]["rue"] = "0.0.1+abc"
+    Path("st/records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    line = f"rue: 2 of 2 runs are by another version of rue (0.0.1+abc, an older version; this is {now})"
+    for words in (["experiment", "tables", "st"], ["report", "st", "-o", "r.html"]):
+        monkeypatch.setattr(sys, "argv", ["rue", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert ended.value.code == 0 and ("2 runs" in out or "reg-d1" in out)
+        assert err == f"{line}; `rue experiment run` does them anew\n"
 
 
 def test_bad_stores_are_told_in_one_line(run):
