@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import pytest
 
 import rue
+from rue import specs
 
 # What Windows does not have, taken away before anything of ours is imported; its locks are played by the system's own.
 # The standard library looks at the system when it is imported: what does that comes first.
@@ -124,3 +125,8 @@ def test_a_model_and_a_solution_travel_between_processes():
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         there = pool.submit(rue.solve, model, rue.Regret()).result()
     assert there.regret == rue.solve(model, rue.Regret()).regret
+
+
+def test_a_path_with_a_drive_is_no_domain():
+    with pytest.raises(rue.BadInput, match="there is no such file"):
+        specs.read_model("C:\\models\\nothing.rue")

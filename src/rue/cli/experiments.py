@@ -15,7 +15,7 @@ from rue.cli.outputs import PAGES, TABLES, Target
 from rue.cli.printing import complain, print_json, say
 from rue.cli.progress import PagesBar, RunsBar
 from rue.errors import BadInput
-from rue.io.files import make_folder, write_text
+from rue.io.files import check_writable, make_folder, write_text
 
 experiment = typer.Typer(
     help="Many methods on many problems, into a store of records; again and only what is missing is done.",
@@ -86,6 +86,7 @@ def draw_figures(
     ending = one_of("format", form, FIGURES)
     records, missing = _records(store)
     folder = make_folder(output)
+    check_writable(folder / f"figure.{ending}")
     from rue.report import draw_experiment, save_figure  # slow to import
 
     results = experiments.Results.of(records, experiments.Store(Path(store)).reference)
