@@ -4,6 +4,8 @@ import csv
 import json
 import math
 import os
+import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -13,9 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 import rue
-from rue import cli, specs
+from rue import cli, experiments, specs
+from rue.cli import app
+from rue.cli import compare as compare_command
+from rue.cli import experiments as experiments_of_the_command_line
+from rue.io import files
 
 COMMANDS = ("generate", "learn", "info", "solve", "evaluate", "compare", "verify", "simulate", "plot", "convert")
 GRID = "disaster:width=5,height=4,samples=4,seed=2"
@@ -285,7 +292,7 @@ def test_solve_writes_a_policy_as_text(run):
 
 @pytest.mark.parametrize("method", specs.METHODS)
 def test_no_time_still_gives_a_policy(run, method):
-    facts = run("solve", GRID, "--method", method, "--seconds", 0, "-o", "s.rue", "--json").json
+    facts = run("solve", GRID, "--method", method, "--seconds", 0, "-o", "s.rue", "--json", status=1).json
     assert facts["status"] == "time_limit"
     solution = rue.load("s.rue")
     assert solution.status is rue.Status.TIME_LIMIT
@@ -297,11 +304,11 @@ def test_no_time_still_gives_a_policy(run, method):
     lower, upper = (number(facts["objective"][end]) for end in ("lower", "upper"))
     assert lower <= full.upper + 1e-9
     assert upper >= full.lower - 1e-9
-    assert "status time_limit" in run("solve", GRID, "--method", method, "--seconds", 0).words
+    assert "status time_limit" in run("solve", GRID, "--method", method, "--seconds", 0, status=1).words
 
 
 def test_no_rounds_still_give_a_policy(run):
-    facts = run("solve", GRID, "--iterations", 1, "--json").json
+    facts = run("solve", GRID, "--iterations", 1, "--json", status=1).json
     assert facts["status"] == "iteration_limit"
     assert number(facts["max_regret"]["upper"]) < math.inf
     assert facts["counters"]["rounds"] == 1
@@ -323,6 +330,167 @@ def test_an_infeasible_model_ends_with_status_one(run):
         assert "status infeasible" in in_words.words
     assert run("solve", "i.rue", "--method", "average", "--json").json["status"] == "solved"
     assert run("info", "i.rue", "--json").json["samples_with_dead_ends"] == 0
+
+
+# Outputs: checked before any work, and never lost.
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    """Whatever would take long fails the test."""
+
+    def refuse(*_, **__):
+        raise AssertionError("work was done before the output was checked")
+
+    for name in ("policies.read_model_and_warm_up", "compare.read_model_and_warm_up", "plot.specs.read_model"):
+        monkeypatch.setattr(f"rue.cli.{name}", refuse)
+    monkeypatch.setattr("rue.experiments.make_tables", refuse)
+    monkeypatch.setattr("rue.cli.models.read_log", refuse)
+
+
+@pytest.mark.usefixtures("no_work")
+def test_outputs_are_checked_before_any_work(run):
+    rue.save("m.rue", weather())
+    rue.save("s.rue", rue.Policy.stationary(weather(), BRIDGE))
+    Path("folder.rue").mkdir()
+    Path("log.csv").touch()
+    Path("link.rue").symlink_to("m.rue")
+    Path("hard.rue").hardlink_to("m.rue")
+    before = sorted(Path().iterdir())
+    generate = ("generate", "medical", "--seed", 1, "-o")
+    learn = ("learn", "log.csv", "--initial", "a", "--seed", 1, "-o")
+    for words, line in {
+        ("solve", "m.rue", "-o", "no/such/x.rue"): "no/such/x.rue: cannot be written (there is no folder no/such)",
+        ("solve", "m.rue", "-o", "x.docx"): "x.docx: the solution ends in '.docx'; expected .rue, .json or .csv",
+        ("solve", "m.rue", "-o", "x"): "x: the solution ends in 'nothing'; expected .rue, .json or .csv",
+        ("solve", "m.rue", "-o", "m.rue"): "m.rue: the solution would replace the input m.rue; expected another name",
+        ("solve", "m.rue", "-o", "./link.rue"): "would replace the input m.rue",
+        ("solve", "link.rue", "-o", "hard.rue"): "would replace the input link.rue",
+        ("solve", "m.rue", "-o", "folder.rue"): "folder.rue: cannot be written (it is a folder)",
+        ("solve", "m.rue", "-o", f"{'x' * 300}.rue"): "cannot be written (File name too long)",
+        ("compare", "m.rue", "--report", "no/x.html"): "cannot be written (there is no folder no)",
+        ("compare", "m.rue", "--report", "x.rue"): "x.rue: the page ends in '.rue'; expected .html or .htm",
+        (*generate, "x.csv"): "x.csv: the model ends in '.csv'; expected .rue",
+        (*generate, "no/x.rue"): "cannot be written (there is no folder no)",
+        (*learn, "log.csv"): "the model ends in '.csv'; expected .rue",
+        (*learn, "no/x.rue"): "cannot be written (there is no folder no)",
+        ("convert", "m.rue", "m.rue"): "the model would replace the input m.rue",
+        ("convert", "m.rue", "x.xyz"): "x.xyz: the model ends in '.xyz'; expected .rue",
+        ("convert", "s.rue", "x.xyz"): "x.xyz: the policy ends in '.xyz'; expected .rue, .json or .csv",
+        ("plot", "m.rue", "s.rue", "-o", "s.rue"): "the picture ends in '.rue'; expected .png, .svg or .pdf",
+        ("plot", "m.rue", "s.rue", "-o", "no/x.png"): "cannot be written (there is no folder no)",
+        ("experiment", "tables", "st", "-o", "x.pdf"): "the table ends in '.pdf'; expected .txt, .md, .tex or .csv",
+        ("experiment", "tables", "st", "-o", "no/x.md"): "cannot be written (there is no folder no)",
+    }.items():
+        done = run(*words, status=2)
+        assert line in done.err and done.err.count("\n") == 1 and done.out == "", words
+    assert sorted(Path().iterdir()) == before
+    assert np.array_equal(rue.load("m.rue").prob, weather().prob)
+
+
+def failing(name: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes writing fail where the path has some words in it, as on a full disk."""
+    kept = getattr(files, name)
+
+    def write(target, *rest):
+        if wrong in str(target):
+            raise rue.BadInput(f"{target}: cannot be written (No space left on device)")
+        return kept(target, *rest)
+
+    monkeypatch.setattr(files, name, write)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("suffix", [".rue", ".csv"])
+def test_a_result_that_cannot_be_written_is_printed_and_kept(run, monkeypatch, tmp_path, as_json, suffix):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "spare").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spare"))
+    failing("_write_atomically", "full", monkeypatch)
+    rue.save("w.rue", weather())
+    done = run("solve", "w.rue", "-o", f"full/s{suffix}", *(["--json"] if as_json else []), status=1)
+    (spare,) = (tmp_path / "spare").iterdir()
+    assert done.err == (
+        f"rue: full/s{suffix}: cannot be written (No space left on device); the result is kept in {spare}\n"
+    )
+    if as_json:
+        assert done.json["file"] == str(spare) and done.json["max_regret"]["upper"] == pytest.approx(4)
+    else:
+        assert "max regret 4 in sample dry year" in done.words and f"written to {spare}" in done.words
+    if suffix == ".rue":
+        assert rue.load(spare).regret == pytest.approx((4.0, 0.0, 4.0))
+    else:
+        assert "bridge" in spare.read_text()
+    assert list((tmp_path / "full").iterdir()) == []
+
+
+def test_a_result_that_can_be_kept_nowhere_is_still_printed(run, monkeypatch):
+    failing("_write_atomically", "s", monkeypatch)
+    monkeypatch.setenv("HOME", str(Path("s").absolute()))
+    monkeypatch.setattr("tempfile.tempdir", str(Path("s").absolute()))
+    done = run("solve", GRID, "-o", "s.rue", "--json", status=1)
+    assert done.json["file"] is None and done.json["status"] == "solved"
+    assert done.err.endswith("(No space left on device); nor could the result be kept in another folder\n")
+
+
+# What is wrong where a regret is infinite.
+
+
+def doors() -> rue.UMDP:
+    """Behind each door is a pit in one sample, and none can tell which."""
+    builder = rue.Builder(2)
+    builder.add("yard", "left", {"home": [0, 1], "pit": [1, 0]}, cost=1.0)
+    builder.add("yard", "right", {"home": [1, 0], "pit": [0, 1]}, cost=1.0)
+    builder.add("pit", "stay", {"pit": 1.0}, cost=1.0)
+    return builder.goal("home").build()
+
+
+def test_samples_that_clash_are_told_by_every_command(run):
+    rue.save("d.rue", doors())
+    clash = "No policy of any kind reaches a goal with probability one in every sample: samples 0 and 1 clash."
+    where = "In state yard, where samples 0 and 1 are possible: left may lead into a dead end in sample 0; right may"
+    words = run("info", "d.rue").words
+    assert clash in words and where in words and "proper policy none reaches a goal in every sample" in words
+    facts = run("info", "d.rue", "--json").json
+    assert facts["proper_policy"] is False and facts["diagnosis"]["clash"]["state"] == "yard"
+    for method in specs.METHODS:
+        done = run("solve", "d.rue", "--method", method, "-o", "s.rue", status=1)
+        assert clash in done.words and where in done.words
+        diagnosis = run("solve", "d.rue", "--method", method, "--json", status=1).json["diagnosis"]
+        assert diagnosis["proper"] == "none" and clash in diagnosis["lines"]
+        assert diagnosis["clash"]["deadly"] == {"left": ["0"], "right": ["1"]}
+    done = run("compare", "d.rue", "--seconds", 5, status=1)
+    assert done.out.count(clash) == 1 and done.out.count("the policy may enter the dead end pit") <= 4
+    assert all(method["diagnosis"]["clash"] for method in run("compare", "d.rue", "--json", status=1).json["methods"])
+
+
+def test_a_policy_that_may_miss_the_goal_is_told_where(run):
+    rue.save("w.rue", weather())
+    rue.save("ford.rue", rue.Policy.stationary(weather(), FORD))
+    line = (
+        "In sample wet year the policy may enter the dead end river bed: it takes ford in state bank. "
+        "Safe there: bridge."
+    )
+    assert line in run("evaluate", "w.rue", "ford.rue").words
+    facts = run("evaluate", "w.rue", "ford.rue", "--json").json
+    assert facts["diagnosis"]["lines"][0] == line
+    assert facts["diagnosis"]["lost"][0]["dead_end"] == "river bed"
+    rue.save("dry.rue", weather().subset([0]))
+    facts = run("evaluate", "dry.rue", "ford.rue", "--test", "w.rue", "--json").json
+    assert facts["diagnosis"] is None and facts["test"]["diagnosis"]["lines"][0] == line
+    assert line in run("evaluate", "dry.rue", "ford.rue", "--test", "w.rue").words
+    # Nothing is wrong with the bridge, and nothing is said.
+    assert run("solve", "w.rue", "--json").json["diagnosis"] is None
+    assert "dead end" not in run("solve", "w.rue").words
+
+
+def test_a_finite_regret_in_an_infeasible_game_is_told_apart(run):
+    rue.save("i.rue", infeasible())
+    done = run("solve", "i.rue", "--method", "reg", status=1)
+    assert (
+        "No policy reaches a goal if the sample may change at every step, as reg, cemr and robust assume." in done.words
+    )
+    assert "clash" not in done.words
 
 
 # evaluate
@@ -491,7 +659,7 @@ def test_compare_writes_a_page(run):
     regret = rue.solve(specs.read_model(GRID), rue.Regret()).max_regret.upper
     assert f"{regret:.3g}" in page
     done = run("compare", GRID, "--methods", "reg", "--report", "x.pdf", status=2)
-    assert done.err == "rue: x.pdf: the page ends in '.pdf'; expected .html\n"
+    assert done.err == "rue: x.pdf: the page ends in '.pdf'; expected .html or .htm\n"
 
 
 def test_an_experiment_from_spec_to_page(run):
@@ -518,6 +686,27 @@ def test_an_experiment_from_spec_to_page(run):
     Path("s.toml").write_text(Path("s.toml").read_text().replace("seeds = 2", "seeds = [0]"))
     assert "2 of 2 runs are done; 0 in" in run("experiment", "run", "s.toml", "--store", "st").out
     assert "over 1 problem" in run("experiment", "tables", "st").words
+
+
+def test_records_of_another_version_are_shown_and_told(run, capsys, monkeypatch):
+    Path("s.toml").write_text(
+        'methods = ["reg-d1", "average"]\n[[problems]]\ndomain = "disaster"\nseeds = 1\n'
+        "sizes = [{ width = 3, height = 3 }]\nsamples = 3\n"
+    )
+    run("experiment", "run", "s.toml", "--store", "st")
+    now = experiments.code_version()
+    records = [json.loads(line) for line in Path("st/records.jsonl").read_text().splitlines()]
+    del records[0]["task"]["rue"]  # as records once were
+    records[1]["task"]["rue"] = "0.0.1+abc"
+    Path("st/records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    line = f"rue: 2 of 2 runs are by another version of rue (0.0.1+abc, an older version; this is {now})"
+    for words in (["experiment", "tables", "st"], ["report", "st", "-o", "r.html"]):
+        monkeypatch.setattr(sys, "argv", ["rue", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert ended.value.code == 0 and ("2 runs" in out or "reg-d1" in out)
+        assert err == f"{line}; `rue experiment run` does them anew\n"
 
 
 def test_bad_stores_are_told_in_one_line(run):
@@ -618,11 +807,45 @@ def test_compare_takes_the_papers_methods_and_ours_unless_told_otherwise(run):
 
 def test_compare_loses_nothing_when_it_is_piped(run, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    done = run("compare", GRID, "--seconds", 0)
+    done = run("compare", GRID, "--seconds", 0, status=1)
     assert "…" not in done.out
-    for heading in ("method", "max regret", "at least", "gap", "mean regret", "objective", "seconds"):
+    for heading in ("method", "max regret", "at least", "gap", "mean regret", "objective", "seconds", "status"):
         assert heading in done.out
-    assert done.out.count("(time_limit)") == len(specs.METHODS)
+    assert done.out.count("time_limit\n") == len(specs.METHODS)
+
+
+@pytest.mark.parametrize("width", [40, 60, 72, 80, 100])
+@pytest.mark.parametrize("test", [(), ("--test", "30")], ids=["", "test"])
+@pytest.mark.parametrize("seconds", [0, 30])
+def test_a_narrow_terminal_loses_no_method_and_no_column(run, monkeypatch, width, test, seconds):
+    """What does not fit stands in further tables, each with all methods; no figure and no name is torn apart."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    methods = ("reg-d1", "adaptive", "average", "cemr-s1")
+    arguments = ["compare", GRID, "--methods", ",".join(methods), *test, "--seconds", seconds]
+    facts = {entry["method"]: entry for entry in run(*arguments, "--json", status=int(seconds == 0)).json["methods"]}
+    lines = run(*arguments, status=int(seconds == 0)).out.splitlines()
+    tables = [i for i, line in enumerate(lines) if line.startswith("method")]
+    assert all(len(line) <= width for i in tables for line in lines[i : i + 5])
+    assert [line.split()[0] for i in tables for line in lines[i + 1 : i + 5]] == list(methods) * len(tables)
+    columns = [name for i in tables for name in re.split(r"  +", lines[i].strip())[1:]]
+    last = ["test max", "test mean"] if test else ["objective"]
+    status = ["status"] if seconds == 0 else []
+    assert columns == ["max regret", "at least", "gap", "mean regret", *last, "seconds", *status]
+    if width == 100:
+        assert len(tables) == 1
+    for place, method in enumerate(methods):
+        cells = [cell for i in tables for cell in re.split(r"  +", lines[i + 1 + place].strip())[1:]]
+        row = dict(zip(columns, cells, strict=True))
+        assert row["max regret"] == f"{facts[method]['max_regret']['upper']:.5g}"
+        assert row.get("status", "solved") == facts[method]["status"]
+
+
+def test_a_narrow_terminal_shows_every_sample_of_a_verdict(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    rue.save("w.rue", weather())
+    run("solve", "w.rue", "-o", "s.rue")
+    words = run("evaluate", "w.rue", "s.rue").words
+    assert words.startswith("sample cost optimal dry year 5 1 wet year 5 5 dry again 5 1 sample regret dry year 4")
 
 
 # simulate
@@ -763,7 +986,43 @@ def test_no_arguments_show_the_help_and_no_empty_complaint(run):
 
 
 def test_version(run):
-    assert run("--version").out == f"rue {rue.__version__}\n"
+    assert run("--version").out == run("-V").out == f"rue {rue.__version__}\n"
+
+
+def test_every_command_says_how_it_is_used(run, monkeypatch):
+    """Each has -h, and an example that it would take."""
+    monkeypatch.setenv("COLUMNS", "200")
+    names = [(c.name or c.callback.__name__,) for c in app.app.registered_commands]
+    assert {name for (name,) in names} >= set(COMMANDS)
+    names += [("experiment", c.name) for c in experiments_of_the_command_line.experiment.registered_commands]
+    for name in names:
+        done = run(*name, "-h")
+        assert done.out == run(*name, "--help").out
+        example = re.search(r"Example: rue (.*)", done.out)
+        assert example is not None and example[1].startswith(" ".join(name)), name
+        group = typer.main.get_command(app.app)
+        for word in name:
+            command = group = group.commands[word]
+        command.make_context(" ".join(name), example[1].split()[len(name) :])  # refuses what it does not take
+    assert "Exit status: 0 done, 1 not solved, 2 bad input, 130 broken off" in run("-h").words
+
+
+def test_the_shell_completes_commands_and_options():
+    complete = {"_RUE_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+    assert in_a_process(**complete, COMP_WORDS="rue so").out.split() == ["solve"]
+    assert in_a_process(**{**complete, "COMP_CWORD": "2"}, COMP_WORDS="rue solve --me").out.split() == ["--method"]
+
+
+def test_nobody_who_stops_reading_sees_a_traceback(tmp_path):
+    rue.save(tmp_path / "w.rue", weather())
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "rue.cli", "info", tmp_path / "w.rue"],
+        stdout=writer, stderr=subprocess.PIPE, encoding="utf-8", check=False, timeout=300,
+    )  # fmt: skip
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 # Processes of their own.
@@ -835,10 +1094,35 @@ def test_ctrl_c_on_the_command_line_writes_the_best_policy_so_far(tmp_path):
     model = "disaster:width=150,height=150,samples=15,seed=1"
     arguments = ["solve", model, "-o", tmp_path / "s.rue", "--json"]
     done = in_a_process(*arguments, script=INTERRUPTED_COMMAND, PRESSES="1")
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (1, "")
     assert done.json["status"] == "interrupted"
     assert number(done.json["max_regret"]["upper"]) < math.inf
     assert rue.load(tmp_path / "s.rue").status is rue.Status.INTERRUPTED
+
+
+def test_ctrl_c_in_compare_stops_after_the_method_at_work(tmp_path):
+    arguments = ["compare", GRID, "--methods", "average,reg,robust,best"]
+    done = in_a_process(*arguments, script=INTERRUPTED_COMMAND, PRESSES="1")
+    assert (done.status, done.err) == (1, "")
+    rows = [line.split()[0] for line in done.out.splitlines()[2:4]]
+    assert rows == ["average", "reg-d1"] and "interrupted" in done.out
+    assert done.out.endswith("Stopped by Ctrl-C; not run: robust, best.\n")
+    facts = in_a_process(*arguments, "--json", script=INTERRUPTED_COMMAND, PRESSES="1").json
+    assert facts["not_run"] == ["robust", "best"] and len(facts["methods"]) == 2
+    twice = in_a_process(*arguments, script=INTERRUPTED_COMMAND, PRESSES="2")
+    assert (twice.status, twice.out) == (130, "") and "Traceback" not in twice.err
+
+
+def test_ctrl_c_between_two_methods_stops_too(run, monkeypatch):
+    def solve_and_press(*arguments, solve=compare_command.run_solver, **settings):
+        solution = solve(*arguments, **settings)
+        os.kill(os.getpid(), signal.SIGINT)
+        return solution
+
+    monkeypatch.setattr(compare_command, "run_solver", solve_and_press)
+    done = run("compare", GRID, "--methods", "average,reg", status=1)
+    assert "Stopped by Ctrl-C; not run: reg-d1." in done.words
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_ctrl_c_twice_breaks_off(tmp_path):

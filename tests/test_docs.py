@@ -68,11 +68,14 @@ def test_the_example_of_the_glider_prints_what_it_shows(capsys):
         assert float(now) == pytest.approx(float(was), rel=0.1)
 
 
-def test_the_examples_in_the_guide_run():
+def test_the_examples_in_the_guide_run(capsys):
     names: dict = {}
-    for block in BLOCK.findall((ROOT / "docs" / "guide.md").read_text()):
+    text = (ROOT / "docs" / "guide.md").read_text()
+    for block in BLOCK.findall(text):
         exec(compile(block, "guide.md", "exec"), names)
     assert names["solution"].status == "solved"
+    shown = re.search(r"prints\n\n```\n(.*?)```", text, re.DOTALL)[1]
+    assert shown in capsys.readouterr().out
 
 
 def test_the_proof_in_the_docs_is_accepted(tmp_path, capsys):

@@ -21,7 +21,7 @@ import pytest
 
 import rue
 from rue.domains.glider import BUILT_IN
-from rue.experiments import Experiment, Problems, Store, Task, dask_executor, read_spec, run_experiment
+from rue.experiments import Experiment, Problems, Store, Task, code_version, dask_executor, read_spec, run_experiment
 from rue.experiments import run as running
 from rue.experiments.work import perform
 
@@ -217,8 +217,8 @@ def test_a_file_that_a_domain_cannot_read_is_told_before_anything_runs(tmp_path,
 def test_problems_without_files_have_no_contents(spec):
     tasks = read_spec(spec).tasks()
     assert {(task.problem.contents, task.problem.files) for task in tasks} == {("", ())}
-    # Records that were made once are to be found for ever.
-    assert tasks[0].key == "6258d7d944c40c999ebf89a474380bad"
+    # Records that were made once are to be found for ever, as long as the code is the same.
+    assert replace(tasks[0], code="0.1.0").key == "ff2fad0361a13f3c3b0e1e8ca6ebc0b5"
 
 
 @pytest.mark.parametrize(
@@ -308,6 +308,51 @@ def test_one_problem_in_two_tables():
         Experiment(methods=["reg"], problems=[one, again]).tasks()
     # Other runs on it have records of their own.
     assert len(Experiment(methods=["reg"], problems=[one, replace(again, seconds=9)]).tasks()) == 4
+
+
+# Versions
+
+
+def test_another_version_of_rue_is_a_new_task(spec, tmp_path, monkeypatch):
+    store = tmp_path / "store"
+    assert run_experiment(read_spec(spec), store, executor=Here()).added == 15
+    monkeypatch.setattr("rue.experiments.work.code_version", lambda: "9.9.9+0")
+    monkeypatch.setattr(Experiment, "tasks", lambda self, tasks=Experiment.tasks: [
+        replace(task, code="9.9.9+0") for task in tasks(self)
+    ])  # fmt: skip
+    summary = run_experiment(read_spec(spec), store, executor=Here())
+    assert (summary.added, summary.again) == (15, 15)
+    assert "; the store also has 15 of them by another version of rue" in str(summary)
+    records, missing = Store(store).current()
+    assert {record["task"]["rue"] for record in records} == {"9.9.9+0"} and (len(records), missing) == (15, 0)
+    assert len(Store(store).records()) == 30  # what was there is still there
+    assert run_experiment(read_spec(spec), store, executor=Here()).added == 0
+
+
+def test_a_worker_with_another_version_says_so(spec):
+    record, _ = perform(replace(read_spec(spec).tasks()[0], code="0.0.1+0"))
+    assert record["status"] == "failed"
+    assert f"the worker has rue {code_version()}; expected 0.0.1+0" in record["error"]
+
+
+def test_the_code_that_computes_is_part_of_the_version(tmp_path, monkeypatch):
+    """A changed solver is another version; a changed picture, or the line ends of Windows, are not."""
+    shutil.copytree(Path(rue.__file__).parent, tmp_path / "rue", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(rue, "__file__", str(tmp_path / "rue" / "__init__.py"))
+    fresh = code_version.__wrapped__
+    before = fresh()
+    assert before == code_version() and before.startswith(f"{rue.__version__}+")
+    for name, changes in {
+        "report/style.py": False, "experiments/tables.py": False, "cli/app.py": False,
+        "experiments/work.py": True, "solvers/average.py": True, "_kernels/reach.py": True,
+    }.items():  # fmt: skip
+        path = tmp_path / "rue" / name
+        text = path.read_bytes()
+        path.write_bytes(text.replace(b"\n", b"\r\n"))
+        assert fresh() == before
+        path.write_bytes(text + b"\n# changed\n")
+        assert (fresh() != before) == changes
+        path.write_bytes(text)
 
 
 # Runs and records

@@ -3,6 +3,7 @@
 from rue import domains, theory
 from rue.build import Builder, Counts, count_transitions, from_counts, from_transitions
 from rue.certificate import Certificate, verify
+from rue.diagnosis import Diagnosis, diagnose
 from rue.errors import BadFile, BadInput, Contradiction, NotProved, NotSolved, RueError, SolverFailed
 from rue.evaluate import Evaluation, evaluate
 from rue.io import load, read_log, save
@@ -39,6 +40,7 @@ __all__ = [
     "Certificate",
     "Contradiction",
     "Counts",
+    "Diagnosis",
     "Evaluation",
     "ExactStationary",
     "Graph",
@@ -60,6 +62,7 @@ __all__ = [
     "Status",
     "WorstCase",
     "count_transitions",
+    "diagnose",
     "domains",
     "evaluate",
     "from_counts",

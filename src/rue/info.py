@@ -4,13 +4,15 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
+from rue.diagnosis import diagnose
 from rue.model import UMDP, all_states_reach_goal
-from rue.structure import proper_in, proper_policy_exists
+from rue.structure import proper_in
 
 
 def describe(model: UMDP) -> dict[str, Any]:
     """Sizes, memory, labels, whether a policy is proper in all samples, and which samples are the same."""
     graph = model.graph
+    diagnosis = diagnose(model)
     origin = {"domain": graph.layout["domain"]} if "domain" in graph.layout else {}
     return {
         **origin,
@@ -24,9 +26,10 @@ def describe(model: UMDP) -> dict[str, Any]:
         "cost_range": [float(model.cost.min()), float(model.cost.max())] if model.cost.size else [0.0, 0.0],
         "same_support": bool((model.always_live == model.ever_live).all()),
         "samples_with_dead_ends": _samples_with_dead_ends(model),
-        "proper_policy": proper_policy_exists(model),
+        "proper_policy": {"state": True, "memory": True, "none": False, "unknown": None}[diagnosis.proper],
         "duplicate_samples": duplicate_samples(model),
         "fingerprint": graph.fingerprint,
+        "diagnosis": diagnosis.facts() if diagnosis.about_model() else None,
     }
 
 

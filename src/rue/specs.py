@@ -97,7 +97,8 @@ def sample_domain(
 def read_model(text: str) -> UMDP:
     """A model from a file, or from a domain with its parameters: `disaster:width=8,height=8,samples=15,seed=1`."""
     name, colon, rest = text.partition(":")
-    is_domain = (colon or text in DOMAINS) and not Path(text).exists() and "/" not in name
+    # One letter and a colon are a drive of Windows.
+    is_domain = (colon or text in DOMAINS) and not Path(text).exists() and "/" not in name and len(name) > 1
     if not is_domain:
         model: UMDP = _read(text, UMDP, "model")
         return model

@@ -13,8 +13,8 @@ there are no dead ends and every other question is answered at once. Otherwise:
   recursions of `reg`, `cemr` and `robust` assume.
 
 `jointly_proper` is exact where all samples have the same support, and sound always: what it returns is proper.
-In general, whether a policy with memory exists that is proper in several MDPs at once is PSPACE-complete, so
-where it finds none and each sample has one, the answer is "not known" (None in `proper_policy_exists`).
+In general, whether a policy with memory exists that is proper in several MDPs at once is PSPACE-complete: where it
+finds none and each sample has one, `diagnosis` looks further.
 """
 
 import numpy as np
@@ -86,15 +86,6 @@ def robustly_proper(model: UMDP, *, randomised: bool, within: Array | None = Non
             graph.choice_ptr, *graph.predecessors, graph.trans_choice, graph.choice_state,
             graph.goal, alive, allowed, ever, seen,
         )  # fmt: skip
-
-
-def proper_policy_exists(model: UMDP) -> bool | None:
-    """Whether one policy reaches a goal with probability one in every sample; None where that is not known.
-
-    Each sample has such a policy of its own, or the model would not have been accepted.
-    """
-    alive, _ = jointly_proper(model)
-    return True if alive[model.graph.initial] else None
 
 
 def _everything(model: UMDP) -> tuple[Array, Array]:

@@ -1,9 +1,10 @@
 """All commands, in the order of the help, and how they end."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -21,21 +22,45 @@ COMMANDS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Experiments": (report,),
 }
 
+# One line for each command, at the end of its help.
+EXAMPLES = {
+    "generate": "rue generate disaster --set width=8 --set height=8 --samples 15 --seed 1 -o d8.rue",
+    "learn": "rue learn log.csv --initial new --goal done --samples 1000 --select 15 --seed 1 -o m.rue",
+    "info": "rue info d8.rue",
+    "convert": "rue convert s.rue policy.csv",
+    "solve": "rue solve d8.rue --method adaptive --set gap=0.01 --seconds 60 -o s.rue",
+    "evaluate": "rue evaluate d8.rue s.rue --test 100",
+    "compare": "rue compare d8.rue --methods reg-d3,milp,adaptive --seconds 30 --report d8.html",
+    "verify": "rue verify d8.rue s.rue",
+    "plot": "rue plot d8.rue s.rue -o policy.png",
+    "simulate": "rue simulate d8.rue s.rue --sample 3 --episodes 1000 --seed 0",
+    "report": "rue report results -o report.html",
+    "run": "rue experiment run experiments/paper-small.toml --store results --jobs 2",
+    "tables": "rue experiment tables results --format markdown -o tables.md",
+    "figures": "rue experiment figures results -o figures",
+}
+HELP = {"help_option_names": ["-h", "--help"]}
+
 app = typer.Typer(
     help="Plan when the model is uncertain: one policy with small worst-case regret over many possible models.",
+    epilog="Exit status: 0 done, 1 not solved, 2 bad input, 130 broken off by Ctrl-C.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
+    context_settings=HELP,
 )
 for panel, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
-app.add_typer(experiment, name="experiment", rich_help_panel="Experiments")
+app.add_typer(experiment, name="experiment", rich_help_panel="Experiments", context_settings=HELP)
+for known in (*app.registered_commands, *experiment.registered_commands):
+    name = known.name or getattr(known.callback, "__name__", "")
+    known.epilog = f"Example: `{EXAMPLES[name]}`" if name in EXAMPLES else None
+    known.context_settings = HELP
 
 
 @app.callback(invoke_without_command=True)
-def _about(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def _about(version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False) -> None:
     if version:
         typer.echo(f"rue {rue.__version__}")
         raise typer.Exit
@@ -47,12 +72,15 @@ def main() -> NoReturn:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a plain terminal shows strange names as it can
     try:
-        status = app(standalone_mode=False)
+        status = _command()(prog_name="rue", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)
     except RueError as error:
         message = str(error)
     except typer.Abort:
         sys.exit(130)
+    except BrokenPipeError:  # nobody reads on, as after `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except Exception as error:
         # The command-line parser's own complaints; typer has moved their class about between versions.
         if not hasattr(error, "format_message"):
@@ -61,3 +89,12 @@ def main() -> NoReturn:
     if message:
         complain(message)
     sys.exit(2)
+
+
+def _command() -> Any:
+    """All commands, as the parser has them; shell completion stands in a panel of its own."""
+    command = typer.main.get_command(app)
+    for parameter in command.params:
+        if parameter.name in ("install_completion", "show_completion"):
+            vars(parameter)["rich_help_panel"] = "Shell completion"
+    return command

@@ -1,8 +1,11 @@
 """The command compare: several methods on one model, side by side."""
 
 import math
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,18 +13,21 @@ from rich.text import Text
 
 import rue
 from rue import specs
-from rue.cli.options import Json, Model, Test, TestSeed, check_page_name
+from rue.cli.options import Json, Model, Test, TestSeed
+from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import (
     at_least,
     at_most,
     console,
+    diagnosis_of_solution,
     distinct,
+    is_solved,
     number,
     percent,
     print_json,
+    print_table,
     say,
     solution_facts,
-    table,
     verdict_facts,
 )
 from rue.cli.progress import ProgressBar, read_model_and_warm_up
@@ -55,28 +61,63 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Solve a model with several methods and put their policies side by side, with how far each is from the best."""
+    """Solve a model with several methods and put their policies side by side, with how far each is from the best.
+
+    Ctrl-C stops after the method that is at work; pressed again, it breaks off. Exit status: 0 if every method came to
+    its end with a finite regret, 1 if one did not or was not run.
+    """
     solvers = [specs.parse_method(name) for name in methods.split(",") if name.strip()]
     if not solvers:
         raise BadInput(
             f"no method is named in {methods!r}; expected names with commas between them, such as reg,average"
         )
-    if page is not None:
-        check_page_name(page)
+    target = Target.check(page, "page", PAGES, inputs=[model])
     limits = Limits(seconds)
     umdp = read_model_and_warm_up(model, solvers)
     unseen = None if test is None else Unseen.read(umdp, test, seed)
-    solutions = _with_common_bound(umdp, [_solve(umdp, solver, limits, as_json) for solver in solvers])
-    verdicts = None if unseen is None else [rue.evaluate(unseen.model, solution.policy) for solution in solutions]
-    comparison = Comparison(model, umdp, solutions, unseen, verdicts)
+    with _noting_ctrl_c() as presses:
+        solutions = _solve_all(umdp, solvers, limits, as_json, presses)
+        not_run = [specs.short_name(solver) for solver in solvers[len(solutions) :]]
+        solutions = _with_common_bound(umdp, solutions, search=not not_run)
+        verdicts = None if unseen is None else [rue.evaluate(unseen.model, solution.policy) for solution in solutions]
+    comparison = Comparison(model, umdp, solutions, not_run, unseen, verdicts)
     if as_json:
         print_json(comparison.facts())
     else:
         comparison.show()
-    if page is not None:
-        comparison.write_page(page)
-        if not as_json:
-            say(f"{page}: the same as a page, with maps")
+    written = target.write(comparison.write_page)
+    if written.file is not None and not as_json:
+        say(f"{written.file}: the same as a page, with maps")
+    raise typer.Exit(max(written.tell(), 0 if not not_run and all(map(is_solved, solutions)) else 1))
+
+
+@contextmanager
+def _noting_ctrl_c() -> Iterator[list[int]]:
+    """The presses of Ctrl-C, except those that a solver takes for itself; the second breaks off."""
+    presses: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        if presses:
+            raise KeyboardInterrupt
+        presses.append(number)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield presses
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _solve_all(
+    model: UMDP, solvers: Sequence[Solver], limits: Limits, silent: bool, presses: Sequence[int]
+) -> list[Solution]:
+    """The solutions, one after another, until Ctrl-C is pressed."""
+    solutions: list[Solution] = []
+    for solver in solvers:
+        solutions.append(_solve(model, solver, limits, silent))
+        if presses or solutions[-1].status is Status.INTERRUPTED:
+            break
+    return solutions
 
 
 def _solve(model: UMDP, solver: Solver, limits: Limits, silent: bool) -> Solution:
@@ -85,10 +126,10 @@ def _solve(model: UMDP, solver: Solver, limits: Limits, silent: bool) -> Solutio
         return run_solver(replace(model), solver, limits=limits, progress=progress, bound=False)
 
 
-def _with_common_bound(model: UMDP, solutions: Sequence[Solution]) -> list[Solution]:
+def _with_common_bound(model: UMDP, solutions: Sequence[Solution], search: bool) -> list[Solution]:
     """The solutions with the best lower bound that any of them, or a search of its own, has proved for all policies."""
     bound = max(solution.max_regret.lower for solution in solutions)
-    if any(math.isfinite(solution.max_regret.upper) for solution in solutions):
+    if search and any(math.isfinite(solution.max_regret.upper) for solution in solutions):
         bound = max(bound, rue.lower_bound(model))
     return [
         replace(s, max_regret=Interval(min(bound, s.max_regret.upper), s.max_regret.upper)) for s in solutions
@@ -102,13 +143,14 @@ class Comparison:
     text: str  # the model as it was typed
     model: UMDP
     solutions: Sequence[Solution]
+    not_run: Sequence[str]  # methods, after Ctrl-C
     unseen: Unseen | None
     verdicts: Sequence[Evaluation] | None  # on the unseen samples
 
     def facts(self) -> dict[str, Any]:
         """All of it as JSON has it."""
         methods = [solution_facts(self.model, solution) for solution in self.solutions]
-        facts: dict[str, Any] = {"model": self.text, "methods": methods}
+        facts: dict[str, Any] = {"model": self.text, "methods": methods, "not_run": list(self.not_run)}
         if self.unseen is not None and self.verdicts is not None:
             facts["test"] = self.unseen.facts
             for method, verdict in zip(methods, self.verdicts, strict=True):
@@ -121,33 +163,48 @@ class Comparison:
         say(f"{self.text}: {graph.states} states, {graph.choices} choices, {self.model.samples} samples")
         # There is room for one of the two in a terminal of 80 letters.
         last = ["objective"] if self.verdicts is None else ["test max", "test mean"]
-        rows = table("method", "max regret", "at least", "gap", "mean regret", *last, "seconds")
-        for place in range(len(self.solutions)):
-            rows.add_row(*self._row(place))
-        console().print(rows)
+        status = [] if all(solution.status is Status.SOLVED for solution in self.solutions) else ["status"]
+        columns = ["method", "max regret", "at least", "gap", "mean regret", *last, "seconds", *status]
+        print_table(columns, [self._row(place)[: len(columns)] for place in range(len(self.solutions))])
         console().print(LEGEND + (OBJECTIVE if self.verdicts is None else ""), style="dim")
         if self.unseen is not None:
             say(f"On test: {self.unseen}.", style="dim")
+        self._say_what_is_wrong()
+        if self.not_run:
+            say(f"Stopped by Ctrl-C; not run: {', '.join(self.not_run)}.")
+
+    def _say_what_is_wrong(self) -> None:
+        """Why regrets are infinite: first of each policy, then what holds for all."""
+        found = [diagnosis_of_solution(self.model, solution) for solution in self.solutions]
+        methods: dict[str, list[str]] = {}  # that share what is wrong
+        for solution, diagnosis in zip(self.solutions, found, strict=True):
+            for line in () if diagnosis is None else diagnosis.about_policy():
+                methods.setdefault(line, []).append(specs.short_name(solution.solver))
+        for line, names in methods.items():
+            say(f"{', '.join(names)}: {line}")
+        every = [line for diagnosis in found if diagnosis is not None for line in diagnosis.about_model()]
+        for line in dict.fromkeys(every):
+            say(line)
 
     def _row(self, place: int) -> list[str | Text]:
         solution, regret = self.solutions[place], self.solutions[place].max_regret
-        status = "" if solution.status is Status.SOLVED else f" ({solution.status.value})"
         best = min(other.max_regret.upper for other in self.solutions)
         if self.verdicts is None:
             last = [at_most(solution.objective.upper)]
         else:
             last = [number(self.verdicts[place].max_regret), number(self.verdicts[place].mean_regret)]
         return [
-            specs.short_name(solution.solver) + status,
+            specs.short_name(solution.solver),
             Text(number(regret.upper), style="bold" if regret.upper == best else ""),
             at_least(regret.lower),
             percent(solution.gap),
             number(solution.mean_regret),
             *last,
             f"{solution.seconds:.3f}",
+            solution.status.value,
         ]
 
-    def write_page(self, path: str) -> None:
+    def write_page(self, path: Path) -> None:
         """All of it as a page."""
         from rue.report.page import compare_page  # slow to import
 

@@ -1,5 +1,6 @@
 """Commands on experiments: experiment run, tables and figures, report."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -9,11 +10,12 @@ import typer
 
 from rue import experiments, specs
 from rue._check import one_of
-from rue.cli.options import Json, Output, check_page_name
+from rue.cli.options import Json, Output
+from rue.cli.outputs import PAGES, TABLES, Target
 from rue.cli.printing import complain, print_json, say
 from rue.cli.progress import PagesBar, RunsBar
 from rue.errors import BadInput
-from rue.io.files import make_folder, write_text
+from rue.io.files import check_writable, make_folder, write_text
 
 experiment = typer.Typer(
     help="Many methods on many problems, into a store of records; again and only what is missing is done.",
@@ -59,15 +61,17 @@ def print_tables(
     output: Output = None,
 ) -> None:
     """Regrets, times and significance by domain and size, as text, Markdown, LaTeX or CSV."""
+    target = Target.check(output, "table", TABLES)
     records, missing = _records(store)
     results = experiments.Results.of(records, experiments.Store(Path(store)).reference)
     text = experiments.write_tables(experiments.make_tables(results), form)
+    written = target.write(lambda path: write_text(path, text))
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")
     else:
-        write_text(output, text)
-        say(f"{output}: {len(records)} runs")
-    _say_missing(missing)
+        say(f"{written.file}: {len(records)} runs")
+    _say_missing(records, missing)
+    raise typer.Exit(written.tell())
 
 
 @experiment.command("figures")
@@ -81,15 +85,16 @@ def draw_figures(
     """Regret and time over size, regret against time, distance to the bound: a file for each figure."""
     ending = one_of("format", form, FIGURES)
     records, missing = _records(store)
+    folder = make_folder(output)
+    check_writable(folder / f"figure.{ending}")
     from rue.report import draw_experiment, save_figure  # slow to import
 
-    folder = make_folder(output)
     results = experiments.Results.of(records, experiments.Store(Path(store)).reference)
     for picture in draw_experiment(results):
         path = folder / f"{picture.name}.{ending}"
         save_figure(picture.figure, path)
         say(f"{path}: {picture.title}")
-    _say_missing(missing)
+    _say_missing(records, missing)
 
 
 def report(
@@ -100,7 +105,7 @@ def report(
 ) -> None:
     """One page of an experiment that needs no network: a summary, tables that sort, figures, each problem with maps."""
     records, missing = _records(store)
-    check_page_name(output)
+    target = Target.check(output, "page", PAGES)
     from rue.report.page import experiment_page  # slow to import
 
     place = experiments.Store(Path(store))
@@ -110,9 +115,10 @@ def report(
             records, results, experiments.make_tables(results), load_model=specs.read_model,
             load_solution=place.solution, title=place.title, spec=place.spec, progress=progress,
         )  # fmt: skip
-    write_text(output, page)
-    rest = f"; {missing} runs are missing" if missing else ""
-    say(f"{output}: {len(records)} runs, {len(page.encode()) / 1e6:.1f} MB{rest}")
+    written = target.write(lambda path: write_text(path, page))
+    say(f"{written.file}: {len(records)} runs, {len(page.encode()) / 1e6:.1f} MB")
+    _say_missing(records, missing)
+    raise typer.Exit(written.tell())
 
 
 def _records(store: str) -> tuple[list[dict[str, Any]], int]:
@@ -123,6 +129,15 @@ def _records(store: str) -> tuple[list[dict[str, Any]], int]:
     return records, missing
 
 
-def _say_missing(missing: int) -> None:
+def _say_missing(records: Sequence[Mapping[str, Any]], missing: int) -> None:
+    """Say, one line each, what the records lack: runs, and that this version of rue computed them."""
     if missing:
         complain(f"{missing} runs are missing; `rue experiment run` goes on with them")
+    makers = [record.get("task", {}).get("rue", "an older version") for record in records]
+    others = sorted({maker for maker in makers if maker != experiments.code_version()})
+    if others:
+        count = sum(maker in others for maker in makers)
+        complain(
+            f"{count} of {len(records)} runs are by another version of rue ({', '.join(others)}; this is "
+            f"{experiments.code_version()}); `rue experiment run` does them anew"
+        )

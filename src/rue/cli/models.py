@@ -12,11 +12,13 @@ import rue
 from rue import specs
 from rue._plain import one_line
 from rue.cli.options import By, Json, Model, ModelOutput, Settings
-from rue.cli.printing import console, number, pairs, print_json, say
+from rue.cli.outputs import Target
+from rue.cli.printing import console, number, pairs, print_json, say, say_lines
 from rue.cli.progress import ProgressBar
 from rue.domains import DOMAINS
 from rue.errors import BadInput
 from rue.info import describe
+from rue.io.files import endings
 from rue.io.logs import NEXT_STATE, Row, read_log
 from rue.solution import Progress
 
@@ -46,13 +48,15 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Draw samples of a built-in domain and write them to a file."""
+    target = Target.check(output, "model", endings(rue.UMDP))
     given = specs.parse_settings([f"seed={seed}", *(settings or ())])
     model = specs.sample_domain(domain, given, samples=samples, pool=pool, by=by)
-    rue.save(output, model)
+    written = target.write(lambda path: rue.save(path, model))
     if as_json:
-        print_json({"file": output, **describe(model)})
+        print_json({"file": written.file, **describe(model)})
     else:
-        say(f"{output}: {model!r}")
+        say(f"{written.file}: {model!r}")
+    raise typer.Exit(written.tell())
 
 
 def learn(
@@ -104,6 +108,7 @@ def learn(
     as_json: Json = False,
 ) -> None:
     """Draw samples from the posterior of logged transitions (state, action, cost, next state)."""
+    target = Target.check(output, "model", endings(rue.UMDP), inputs=[log])
     with _flags_named():
         source = read_log(
             log, state=_columns(state), action=_columns(action), cost=cost, next_state=_columns(next_state),
@@ -119,16 +124,17 @@ def learn(
             discount=discount,
         )  # fmt: skip
         model = model if choose is None else rue.select(model, choose, by=by, seed=seed)
-    rue.save(output, model)
+    written = target.write(lambda path: rue.save(path, model))
     seldom = int((counts.tried < SELDOM).sum())
     if as_json:
-        print_json({"log": log, "rows": rows.count, "seldom_tried": seldom, "file": output, **describe(model)})
-        return
+        print_json({"log": log, "rows": rows.count, "seldom_tried": seldom, "file": written.file, **describe(model)})
+        raise typer.Exit(written.tell())
     say(
         f"{log}: {rows.count} rows, {counts.choice_ptr.size - 1} states, {counts.action.size} choices, {seldom} of "
         f"them tried fewer than {SELDOM} times"
     )
-    say(f"{output}: {model!r}")
+    say(f"{written.file}: {model!r}")
+    raise typer.Exit(written.tell())
 
 
 def info(model: Model, as_json: Json = False) -> None:
@@ -138,9 +144,11 @@ def info(model: Model, as_json: Json = False) -> None:
         print_json({"model": model, **facts})
         return
     table = pairs()
+    wrong = facts.pop("diagnosis")
     for key, value in facts.items():
         table.add_row(key.replace("_", " "), _in_words(key, value))
     console().print(table)
+    say_lines(wrong)
 
 
 def convert(
@@ -150,7 +158,12 @@ def convert(
     ],
 ) -> None:
     """Write a file in another format: policies as .json or .csv, with the names of states and actions."""
-    rue.save(target, rue.load(source))
+    thing = rue.load(source)
+    what = "model" if isinstance(thing, rue.UMDP) else "policy"
+    written = Target.check(target, what, endings(type(thing)), inputs=[source]).write(
+        lambda path: rue.save(path, thing)
+    )
+    raise typer.Exit(written.tell())
 
 
 @contextmanager
@@ -193,7 +206,8 @@ def _in_words(key: str, value: Any) -> str:
         return f"{number(value[0])} to {number(value[1])}"
     if key == "proper_policy":
         known = "one policy reaches a goal in every sample"
-        return {True: known, None: "not known; every sample has one of its own"}[value]
+        none = "none reaches a goal in every sample; each has one of its own"
+        return {True: known, False: none, None: "not known; every sample has one of its own"}[value]
     if key == "duplicate_samples":
         return "; ".join(" = ".join(map(one_line, group)) for group in value) or "none"
     if isinstance(value, bool):

@@ -1,11 +1,8 @@
 """Arguments and options that several commands take."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from rue.errors import BadInput
 
 Model = Annotated[
     str,
@@ -37,11 +34,3 @@ Output = Annotated[
 ModelOutput = Annotated[
     str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the model.", show_default=False)
 ]
-
-
-def check_page_name(name: str) -> None:
-    """What is wrong with the name of a page is told before hours of work."""
-    if Path(name).suffix.lower() not in (".html", ".htm"):
-        raise BadInput(f"{name}: the page ends in {Path(name).suffix or 'nothing'!r}; expected .html")
-    if not Path(name).parent.is_dir():
-        raise BadInput(f"{name}: there is no such folder; expected one to write to")

@@ -11,6 +11,7 @@ from rue import specs
 from rue._check import one_of
 from rue.certificate import model_fingerprint
 from rue.cli.options import Model
+from rue.cli.outputs import PICTURES, Target
 from rue.cli.printing import distinct, say
 from rue.errors import BadInput
 from rue.model import UMDP
@@ -42,6 +43,7 @@ def plot(
     ] = None,
 ) -> None:
     """Draw what a policy does, its regret in each sample, or how its bounds came together."""
+    target = Target.check(output, "picture", PICTURES, inputs=[model, *policies])
     umdp = specs.read_model(model)
     usual = "map" if len(policies) == 1 and "grid" in umdp.graph.layout else "regret"
     chosen = one_of("kind of picture", kind or usual, ("map", "regret", "bounds"))
@@ -63,8 +65,9 @@ def plot(
             samples=range(umdp.samples) if samples == "all" else _whole_numbers("samples", samples),
             steps=_whole_numbers("steps", steps),
         )
-    report.save_figure(figure, output)
-    say(f"{output}: {chosen}")
+    written = target.write(lambda path: report.save_figure(figure, path))
+    say(f"{written.file}: {chosen}")
+    raise typer.Exit(written.tell())
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:

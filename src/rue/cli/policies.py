@@ -10,27 +10,35 @@ import rue
 from rue import specs
 from rue._plain import one_line
 from rue.cli.options import Json, Model, Output, PolicyFile, Settings, Test, TestSeed
+from rue.cli.outputs import Target
 from rue.cli.printing import (
     at_least,
     at_most,
     complain,
     console,
+    diagnosis_facts,
+    diagnosis_of_policy,
+    is_solved,
     listed,
     number,
     pairs,
     percent,
     print_json,
+    print_table,
     say,
+    say_lines,
     say_rest,
     solution_facts,
-    table,
     verdict_facts,
 )
 from rue.cli.progress import ProgressBar, read_model_and_warm_up
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
+from rue.evaluate import Evaluation
+from rue.io.files import endings
 from rue.model import UMDP
-from rue.solution import Limits, Solution, Solver, Status
+from rue.policy import Policy
+from rue.solution import Limits, Solution, Solver
 from rue.solvers import solve as run_solver
 
 USUAL_CONFIDENCE = 0.95
@@ -53,20 +61,25 @@ def solve(
 ) -> None:
     """Find a policy, with its exact regret in each sample. Ctrl-C stops with the best policy so far.
 
-    The result is written as .rue, or only its policy as .json or .csv.
+    The result is written as .rue, or only its policy as .json or .csv. Exit status: 0 if the method came to its end
+    with a finite regret, 1 if it did not (a limit, Ctrl-C, no proof, no policy).
     """
     solver = specs.parse_method(method, specs.parse_settings(settings or ()))
     limits = Limits(math.inf if seconds is None else seconds, math.inf if iterations is None else iterations)
+    target = Target.check(output, "solution", endings(Solution), inputs=[model])
     umdp = read_model_and_warm_up(model, [solver])
     with ProgressBar(as_json, limits.seconds) as progress:
         solution = run_solver(umdp, solver, limits=limits, progress=progress)
-    if output is not None:
-        rue.save(output, solution)
+    written = target.write(lambda path: rue.save(path, solution))
+    facts = solution_facts(umdp, solution)
     if as_json:
-        print_json({"model": model, "file": output, **solution_facts(umdp, solution)})
+        print_json({"model": model, "file": written.file, **facts})
     else:
-        _print_solution(umdp, solution, output)
-    raise typer.Exit(1 if solution.status is Status.INFEASIBLE else 0)
+        _print_solution(umdp, solution)
+        say_lines(facts["diagnosis"])
+        if written.file is not None:
+            say(f"written to {written.file}")
+    raise typer.Exit(max(written.tell(), 0 if is_solved(solution) else 1))
 
 
 def evaluate(
@@ -90,12 +103,12 @@ def evaluate(
         raise BadInput("a seed, a confidence or --independent is given; expected them with --test only")
     umdp, given = specs.read_model(model), specs.read_policy_or_solution(policy)
     controller = given.policy if isinstance(given, Solution) else given
-    facts = {"model": model, "policy": policy, **verdict_facts(umdp, rue.evaluate(umdp, controller))}
+    facts = {"model": model, "policy": policy, **_judged(umdp, controller, rue.evaluate(umdp, controller))}
     unseen = None if test is None else Unseen.read(umdp, test, seed, independent, given)
     if unseen is not None:
         verdict = rue.evaluate(unseen.model, controller)
         scenario = unseen.scenario(verdict, USUAL_CONFIDENCE if confidence is None else confidence)
-        facts["test"] = {**unseen.facts, **verdict_facts(unseen.model, verdict), "scenario": scenario}
+        facts["test"] = {**unseen.facts, **_judged(unseen.model, controller, verdict), "scenario": scenario}
     if as_json:
         print_json(facts)
     elif unseen is None:
@@ -103,6 +116,12 @@ def evaluate(
     else:
         _print_verdict(facts["test"])
         say(unseen.in_words(facts))
+
+
+def _judged(model: UMDP, policy: Policy, verdict: Evaluation) -> dict[str, Any]:
+    """What the judge found, and what is wrong where a regret is infinite."""
+    diagnosis = diagnosis_of_policy(model, policy, verdict.regret.tolist())
+    return {**verdict_facts(model, verdict), "diagnosis": diagnosis_facts(diagnosis)}
 
 
 def verify(
@@ -158,48 +177,52 @@ def simulate(
     )
 
 
-def _print_solution(model: UMDP, solution: Solution, output: str | None) -> None:
+def _print_solution(model: UMDP, solution: Solution) -> None:
     worst = max(range(model.samples), key=lambda k: solution.regret[k])
     facts = pairs()
-    facts.add_row("solver", str(solution.solver))
-    facts.add_row("status", solution.status.value)
-    facts.add_row("proved", _proved(solution))
     facts.add_row("max regret", f"{number(solution.max_regret.upper)} in sample {one_line(model.sample_name(worst))}")
     facts.add_row("any policy", _least(solution))
+    facts.add_row("gap", percent(solution.gap))
     facts.add_row("mean regret", number(solution.mean_regret))
+    facts.add_row("status", solution.status.value)
+    facts.add_row("solver", str(solution.solver))
+    facts.add_row("objective", _objective(solution))
     facts.add_row("seconds", f"{solution.seconds:.3g}")
     console().print(facts)
-    regrets = table("sample", "regret")
-    for k in listed(range(model.samples), solution.regret):
-        regrets.add_row(one_line(model.sample_name(k)), number(solution.regret[k]))
-    console().print(regrets)
+    samples = listed(range(model.samples), solution.regret)
+    names = [one_line(model.sample_name(k)) for k in samples]
+    rows = [[name, number(solution.regret[k])] for name, k in zip(names, samples, strict=True)]
+    print_table(("sample", "regret"), rows)
     say_rest(model.samples)
-    if output is not None:
-        say(f"written to {output}")
-
-
-def _proved(solution: Solution) -> str:
-    """What is proved of the solver's own objective."""
-    low, high = solution.objective.lower, solution.objective.upper
-    close = math.isfinite(high) and high - low <= 1e-6 * max(1.0, high)
-    return f"{solution.solver.measures} ≤ {at_most(high)}" + ("" if close else f", optimum ≥ {at_least(low)}")
 
 
 def _least(solution: Solution) -> str:
     """How much max regret nobody can avoid."""
     if solution.certificate is None:
         return "nothing is proved about other policies"
-    return f"has at least {at_least(solution.max_regret.lower)}, proved; the gap is {percent(solution.gap)}"
+    return f"has a max regret of at least {at_least(solution.max_regret.lower)}, proved"
+
+
+def _objective(solution: Solution) -> str:
+    """What the solver itself minimises, and what is proved of it."""
+    low, high = solution.objective.lower, solution.objective.upper
+    steps = getattr(solution.solver, "steps", None)
+    change = "" if steps is None else f", if the sample may change every {'step' if steps == 1 else f'{steps} steps'}"
+    close = math.isfinite(high) and high - low <= 1e-6 * max(1.0, high)
+    least = "" if close else f"; the least is at least {at_least(low)}"
+    return f"{solution.solver.measures}{change}: at most {at_most(high)}{least}"
 
 
 def _print_verdict(facts: Mapping[str, Any]) -> None:
     names, regret = facts["samples"], facts["regret"]
-    rows = table("sample", "cost", "optimal", "regret")
-    for k in listed(range(len(names)), regret):
-        rows.add_row(one_line(names[k]), number(facts["value"][k]), number(facts["optimal"][k]), number(regret[k]))
-    console().print(rows)
+    rows = [
+        [one_line(names[k]), number(facts["value"][k]), number(facts["optimal"][k]), number(regret[k])]
+        for k in listed(range(len(names)), regret)
+    ]
+    print_table(("sample", "cost", "optimal", "regret"), rows)
     say_rest(len(names))
     say(
         f"max regret {number(facts['max_regret'])} in sample {names[facts['worst_sample']]}, mean "
         f"{number(facts['mean_regret'])}; every figure is exact to {facts['error']:.1e}"
     )
+    say_lines(facts["diagnosis"])

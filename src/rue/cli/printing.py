@@ -1,4 +1,4 @@
-"""What is printed: lines, tables, numbers in few digits, and facts as JSON."""
+"""What is printed: lines, tables, numbers in few digits, what is wrong with a policy, and facts as JSON."""
 
 import json
 import math
@@ -9,16 +9,21 @@ from dataclasses import asdict
 from decimal import ROUND_FLOOR, Context
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from rue import specs
 from rue._plain import one_line, plain
+from rue.diagnosis import Diagnosis, diagnose
 from rue.evaluate import Evaluation
 from rue.model import UMDP
-from rue.solution import Interval, Solution
+from rue.policy import Policy
+from rue.solution import Interval, Solution, Status
 
 LONGEST_LIST = 30
+BETWEEN = 2  # spaces between columns
 
 
 def console() -> Console:
@@ -56,7 +61,36 @@ def solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
         "regret": {model.sample_name(k): regret for k, regret in enumerate(solution.regret)},
         "seconds": solution.seconds,
         "counters": dict(solution.counters),
+        "diagnosis": diagnosis_facts(diagnosis_of_solution(model, solution)),
     }
+
+
+def is_solved(solution: Solution) -> bool:
+    """Whether a solver came to its end, with a policy of finite regret: exit status 0, otherwise 1."""
+    return solution.status is Status.SOLVED and math.isfinite(solution.max_regret.upper)
+
+
+def diagnosis_of_solution(model: UMDP, solution: Solution) -> Diagnosis | None:
+    """What is wrong, where a solution has infinite regret, or its solver has found that no policy will do."""
+    found = diagnosis_of_policy(model, solution.policy, solution.regret)
+    return diagnose(model) if found is None and solution.status is Status.INFEASIBLE else found
+
+
+def diagnosis_of_policy(model: UMDP, policy: Policy, regret: Sequence[float]) -> Diagnosis | None:
+    """What is wrong, where a policy has infinite regret."""
+    infinite = [k for k, value in enumerate(regret) if math.isinf(value)]
+    return diagnose(model, policy, infinite=infinite) if infinite else None
+
+
+def diagnosis_facts(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
+    """What is wrong, as JSON has it."""
+    return None if diagnosis is None else diagnosis.facts()
+
+
+def say_lines(facts: Mapping[str, Any] | None) -> None:
+    """What is wrong and what could be done, line by line."""
+    for line in () if facts is None else facts["lines"]:
+        say(line)
 
 
 def _bounds(interval: Interval) -> dict[str, float]:
@@ -77,12 +111,36 @@ def verdict_facts(model: UMDP, verdict: Evaluation) -> dict[str, Any]:
     }
 
 
-def table(*columns: str) -> Table:
-    """A table with these columns: names first, then numbers."""
-    rows = Table(header_style="bold", box=None, padding=(0, 2, 0, 0))
-    for i, column in enumerate(columns):
-        rows.add_column(column, justify="left" if i == 0 else "right", no_wrap=i > 0, overflow="fold")
-    return rows
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    """A table: names first, then numbers. Columns that do not fit stand in further tables, each with the names."""
+    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    widths = [
+        max(cell_len(part.plain if isinstance(part, Text) else part) for part in column)
+        for column in zip(columns, *cells, strict=True)
+    ]
+    out = console()
+    names = min(widths[0], out.width // 2)
+    for block in _blocks(widths[1:], out.width - names):
+        part = Table(header_style="bold", box=None, padding=(0, BETWEEN, 0, 0), pad_edge=False)
+        part.add_column(columns[0], width=names, overflow="fold")
+        for i in block:
+            part.add_column(columns[i + 1], justify="right", no_wrap=True, width=widths[i + 1])
+        for row in cells:
+            part.add_row(row[0], *(row[i + 1] for i in block))
+        out.print(part)
+
+
+def _blocks(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Columns in order, as many beside each other as there is room for."""
+    blocks: list[list[int]] = [[]]
+    left = room
+    for i, width in enumerate(widths):
+        if blocks[-1] and width + BETWEEN > left:
+            blocks.append([])
+            left = room
+        blocks[-1].append(i)
+        left -= width + BETWEEN
+    return blocks
 
 
 def pairs() -> Table:

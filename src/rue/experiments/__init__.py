@@ -1,5 +1,6 @@
 """Experiments: a spec, its tasks, a store of records, and tables of them."""
 
+from rue.experiments.code import code_version
 from rue.experiments.published import read_published
 from rue.experiments.results import Results
 from rue.experiments.run import Advance, Summary, dask_executor, run_experiment
@@ -16,6 +17,7 @@ __all__ = [
     "Store",
     "Summary",
     "Task",
+    "code_version",
     "dask_executor",
     "make_tables",
     "read_published",

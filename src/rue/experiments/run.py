@@ -6,18 +6,19 @@ writes to the store. A task whose worker was lost is tried again by itself; if i
 record.
 """
 
+import json
 import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rue._check import whole_number
 from rue.errors import BadInput
@@ -60,6 +61,7 @@ class Summary:
     stopped: bool  # by Ctrl-C or a signal to end
     error: str = ""  # of the first task that failed
     alike: int = 0  # failed tasks with that same error
+    again: int = 0  # tasks that were missing, but that another version of rue had done
 
     def __str__(self) -> str:
         failed = f", {self.failed} failed (--retry does them again)" if self.failed else ""
@@ -67,7 +69,8 @@ class Summary:
         runs = "1 run" if self.alike == 1 else f"{self.alike} runs"
         error = f"; the first error, of {runs}: {' '.join(self.error.split())}" if self.failed else ""
         now = f"{self.added} in {self.seconds:.0f} s now"
-        return f"{self.done} of {self.total} runs are done{failed}; {now}{stopped}{error}"
+        again = f"; the store also has {self.again} of them by another version of rue" if self.again else ""
+        return f"{self.done} of {self.total} runs are done{failed}; {now}{again}{stopped}{error}"
 
 
 def run_experiment(
@@ -92,6 +95,8 @@ def run_experiment(
         writer.keep_spec(experiment.text, map(_present, tasks))
         there = {t.key: known[t.key] for t in tasks if t.key in known and _is_whole(t, known[t.key], store)}
         missing = [t for t in tasks if t.key not in there or (retry and there[t.key]["status"] == FAILED)]
+        elsewhere = {_without_code(record.get("task", {})) for record in known.values()}
+        again = sum(_without_code(task.describe()) in elsewhere for task in missing if task.key not in known)
         # The errors of those that failed, and None for the others.
         errors = {key: _error_of(record) for key, record in there.items()}
         added = 0
@@ -108,7 +113,7 @@ def run_experiment(
     first = failures[0] if failures else ""
     return Summary(
         len(tasks), len(errors) - len(failures), len(failures), added, time.perf_counter() - began, stop.is_set(),
-        first, failures.count(first),
+        first, failures.count(first), again,
     )  # fmt: skip
 
 
@@ -116,6 +121,11 @@ def _present(task: Task) -> dict[str, str]:
     """Where a task stands in the present experiment."""
     problem = task.problem
     return {"key": task.key, "group": problem.group, "size": problem.size, "problem": problem.model}
+
+
+def _without_code(task: Mapping[str, Any]) -> str:
+    """What a task asks for, whatever version of rue does it."""
+    return json.dumps({name: value for name, value in task.items() if name != "rue"}, sort_keys=True)
 
 
 def _is_whole(task: Task, record: Record, store: Store) -> bool:
@@ -284,7 +294,13 @@ def _begin_to_work() -> None:
 
 @contextmanager
 def _ctrl_c_held_back() -> Iterator[None]:
-    """Processes that are started meanwhile never get it, from their very beginning; this one gets it afterwards."""
+    """Processes that are started meanwhile never get it, from their very beginning; this one gets it afterwards.
+
+    Windows has no such mask: there they ignore it once they have begun to work.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -21,8 +21,8 @@
 Files are looked for beside the TOML file, those that a domain reads (`data` and `bathymetry` of the glider) too.
 
 A task is one method on one problem. Its key is a hash of all that its result depends on: the problem (of a file, its
-name and contents, wherever it lies), the method with all its parameters, and the limit. A changed parameter is a new
-task, and a name or a title is none of it.
+name and contents, wherever it lies), the method with all its parameters, the limit, and the rue that computes (its
+version and code). A changed parameter or another version of rue is a new task; a name or a title is none of it.
 """
 
 import hashlib
@@ -38,6 +38,7 @@ from rue._check import one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue.domains.base import TRAINING, Domain
 from rue.errors import BadInput, RueError, unknown_name
+from rue.experiments.code import code_version
 from rue.experiments.toml import read_toml
 from rue.select import WAYS
 from rue.solution import Solver
@@ -80,6 +81,7 @@ class Task:
     solver: Solver
     seconds: float
     keep: bool = False  # whether its policy goes into the store too
+    code: str = field(default_factory=code_version)  # which rue is to do it
 
     @cached_property
     def key(self) -> str:
@@ -102,6 +104,7 @@ class Task:
             "solver": self.solver.name,
             "parameters": asdict(self.solver),
             "seconds": self.seconds,
+            "rue": self.code,
         }
 
 

@@ -12,7 +12,6 @@ before it: a failed one can be tried again, and what is done is done once. What 
 lie, is the present experiment's to say and not the record's.
 """
 
-import fcntl
 import json
 import os
 import tomllib
@@ -113,7 +112,7 @@ class Store:
             raise _cannot_write(self.folder, error) from None
         with lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _hold(lock)
             except OSError:
                 raise BadInput(
                     f"{self.folder}: another run is writing to this store; expected it to end first"
@@ -165,6 +164,19 @@ class Writer:
             write_text(self.store.folder / SPEC, text)
         except BadInput as error:
             raise BadInput(f"{error}; what was there is as it was") from None
+
+
+def _hold(lock: IO[bytes]) -> None:
+    """Be the only one to hold a file until it is closed, also by the end of the process; OSError if another one is."""
+    try:
+        import fcntl
+    except ImportError:  # on Windows
+        import msvcrt
+
+        lock.seek(0)
+        msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    else:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _lines(path: Path, what: str, words: Iterable[str]) -> Iterator[Record]:

@@ -17,7 +17,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rue import specs
+from rue.errors import BadInput
 from rue.evaluate import evaluate
+from rue.experiments.code import code_version
 from rue.experiments.spec import Problem, Task
 from rue.experiments.store import FAILED, Record
 from rue.model import UMDP
@@ -39,6 +41,8 @@ def perform(task: Task) -> tuple[Record, Solution | None]:
     solution = None
     try:
         record |= {"versions": versions(), "machine": machine()}
+        if task.code != code_version():
+            raise BadInput(f"the worker has rue {code_version()}; expected {task.code}, with which the run was started")
         record["compile_seconds"] = _make_ready(task.solver)
         train, test = _samples(task.problem)
         solution = solve(replace(train), task.solver, limits=Limits(task.seconds), bound=False)

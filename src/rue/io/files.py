@@ -60,7 +60,7 @@ class _Named(dict[str, Array]):
 def save(path: str | Path, thing: Storable) -> None:
     """Write a model, a policy or a solution; a policy also as `.json` or `.csv`."""
     target = Path(path)
-    export = _EXPORTS.get(target.suffix)
+    export = _EXPORTS.get(target.suffix.lower())
     if export is not None and isinstance(thing, UMDP | Policy | Solution):
         if isinstance(thing, UMDP):
             raise BadInput(f"{target}: a model cannot be written as {target.suffix}; expected a name ending in .rue")
@@ -73,6 +73,11 @@ def save(path: str | Path, thing: Storable) -> None:
             _write_atomically(target, lambda stream: _write_zip(stream, kind, header, arrays))  # noqa: B023
             return
     raise BadInput(f"a {type(thing).__name__} cannot be saved; expected a model, a policy or a solution")
+
+
+def endings(kind: type[Storable]) -> tuple[str, ...]:
+    """What the name of a file may end in, for a model, a policy or a solution."""
+    return (".rue",) if issubclass(kind, UMDP) else (".rue", *_EXPORTS)
 
 
 def load(path: str | Path) -> Any:
@@ -112,6 +117,22 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     _write_atomically(Path(path), lambda stream: stream.write(data))
 
 
+def check_writable(path: str | Path) -> None:
+    """Refuse a file that cannot be written, before any work is done for it."""
+    target = Path(path)
+    try:
+        here, beside = target.is_dir(), target.parent.is_dir()
+    except (OSError, ValueError) as error:  # it is no name of a file
+        raise BadInput(f"{target}: cannot be written ({getattr(error, 'strerror', error)})") from None
+    if here:
+        raise BadInput(f"{target}: cannot be written (it is a folder); expected the name of a file")
+    if not beside:
+        raise BadInput(f"{target}: cannot be written (there is no folder {target.parent}); expected one that is there")
+    handle, name = _open_beside(target)
+    os.close(handle)
+    Path(name).unlink()
+
+
 def make_folder(path: str | Path) -> Path:
     """A folder to write to, made if it is not there."""
     folder = Path(path)
@@ -122,12 +143,17 @@ def make_folder(path: str | Path) -> Path:
     return folder
 
 
-def _write_atomically(target: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write beside the target, then move into place."""
+def _open_beside(target: Path) -> tuple[int, str]:
+    """A new file in the folder of the target, open for writing: its handle and its name."""
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
         raise BadInput(f"{target}: cannot be written ({error.strerror})") from None
+
+
+def _write_atomically(target: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write beside the target, then move into place."""
+    handle, name = _open_beside(target)
     try:
         with os.fdopen(handle, "wb") as stream:
             write(stream)

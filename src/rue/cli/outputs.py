@@ -1,0 +1,78 @@
+"""Files that commands write: checked before any work begins, and kept elsewhere if they cannot be written after it."""
+
+import secrets
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from rue.cli.printing import complain
+from rue.errors import BadInput
+from rue.io.files import check_writable
+
+PAGES = (".html", ".htm")
+PICTURES = (".png", ".svg", ".pdf")
+TABLES = (".txt", ".md", ".tex", ".csv")
+
+
+class Written(NamedTuple):
+    """Where a result is, and why it is not where it was to be."""
+
+    file: str | None
+    problem: str | None = None
+
+    def tell(self) -> int:
+        """Say what went wrong, in one line; the exit status."""
+        if self.problem is None:
+            return 0
+        complain(self.problem)
+        return 1
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file to write to, or none."""
+
+    path: Path | None
+
+    @classmethod
+    def check(cls, name: str | None, what: str, endings: Sequence[str], inputs: Iterable[str] = ()) -> "Target":
+        """The target, unless something is wrong with it: its ending, its folder, or that it is one of the inputs."""
+        if name is None:
+            return cls(None)
+        path = Path(name)
+        if path.suffix.lower() not in endings:
+            expected = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
+            raise BadInput(f"{name}: the {what} ends in {path.suffix or 'nothing'!r}; expected {expected}")
+        for source in inputs:
+            if _is_same(path, Path(source)):
+                raise BadInput(f"{name}: the {what} would replace the input {source}; expected another name")
+        check_writable(path)
+        return cls(path)
+
+    def write(self, write: Callable[[Path], object]) -> Written:
+        """Write the result; if that fails, write it beside the target, to the temporary folder, or to the home."""
+        if self.path is None:
+            return Written(None)
+        try:
+            write(self.path)
+            return Written(str(self.path))
+        except BadInput as error:
+            problem = str(error)
+        spare = f"{self.path.stem}-{secrets.token_hex(4)}{self.path.suffix}"
+        for folder in (self.path.parent, Path(tempfile.gettempdir()), Path("~").expanduser()):
+            try:
+                write(folder / spare)
+            except BadInput:
+                continue
+            return Written(str(folder / spare), f"{problem}; the result is kept in {folder / spare}")
+        return Written(None, f"{problem}; nor could the result be kept in another folder")
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Whether two names are of one file, also by links."""
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):  # one of them is not there, or is no name of a file
+        return False

@@ -1,0 +1,392 @@
+"""Why a regret is infinite, and what could be done: exact answers, found on the graph.
+
+`diagnose(model, policy)` says of a policy in which samples it may miss the goal, and where: it may enter a dead end (a
+state from which no policy reaches a goal with probability one in that sample), or it comes to a state from which it
+never reaches a goal though others do.
+
+It says of a model whether one policy reaches a goal with probability one in every sample:
+
+- one that looks at the state alone does: `structure.jointly_proper`, which is sound;
+- one that remembers what it has seen does, or none does. Outcomes that are impossible in a sample rule it out. So the
+  model is unfolded into pairs (state, samples that are still possible), on which `jointly_proper` is exact: there, a
+  state is reached in exactly those samples that are possible in it. There may be exponentially many pairs; beyond
+  `MOST_TRANSITIONS` of them nothing is said.
+
+Where none does, samples clash: a set of samples is named for which there is no policy, and none of which can be left
+out; and a state to which safe actions lead and where these samples want different things. Such a state exists: if at
+every pair the actions that are safe in all its samples reached a goal in each of them, taking all of these would be
+proper.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from rue._flat import Array
+from rue._kernels import reach
+from rue._linear import ranges
+from rue.model import UMDP, Graph, check_same_graph
+from rue.policy import Policy, check_policy
+from rue.structure import jointly_proper, proper_in, robustly_proper
+
+# An unfolded model that is larger is not looked at.
+MOST_TRANSITIONS = 200_000
+# Names that a line lists.
+MOST_NAMES = 6
+
+Proper = Literal["state", "memory", "none", "unknown"]
+
+
+class Lost(NamedTuple):
+    """Where a policy is lost in some samples: by an action that may end in a dead end, or by going on for ever."""
+
+    samples: tuple[int, ...]
+    state: int
+    actions: tuple[int, ...]  # what it may do there
+    dead_end: int | None  # where that may lead; None: it is no dead end, but this policy never reaches a goal from it
+    safe: tuple[int, ...]  # actions that never lead from there into a dead end of one of these samples
+
+
+class Clash(NamedTuple):
+    """Samples for which there is no common policy, none of which can be left out, and a state where they clash."""
+
+    samples: tuple[int, ...]
+    state: int
+    possible: tuple[int, ...]  # those of the samples that are not ruled out when the state is reached
+    deadly: tuple[tuple[int, tuple[int, ...]], ...]  # actions, and the samples in which they may end in a dead end
+    safe: tuple[int, ...]  # the other actions
+    stuck: tuple[int, ...]  # the samples in which these never reach a goal
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What keeps a policy, and all policies, from reaching a goal with probability one in every sample."""
+
+    model: UMDP
+    lost: tuple[Lost, ...]
+    slow: tuple[int, ...]  # samples in which it reaches a goal, but so late that its cost cannot be told from infinite
+    proper: Proper  # what a policy must look at to reach a goal in every sample: the state, its memory; or none does
+    switching: bool  # whether some policy reaches a goal even if the sample changes at every step
+    clash: Clash | None
+
+    def lines(self) -> list[str]:
+        """What is wrong and what could be done, in sentences."""
+        return [*self.about_policy(), *self.about_model()]
+
+    def about_policy(self) -> list[str]:
+        """Where the policy is lost."""
+        lines = [self._lost_in_words(lost) for lost in self.lost]
+        if self.slow:
+            lines.append(
+                f"In {self._named(self.slow)} the policy reaches a goal with probability one, but so late that its "
+                "cost cannot be told from infinite."
+            )
+        return lines
+
+    def about_model(self) -> list[str]:
+        """What other policies can do."""
+        if self.clash is not None:
+            return self._clash_in_words(self.clash)
+        lines = []
+        if self.proper == "memory":
+            lines.append(
+                "A policy that remembers what it has seen reaches a goal with probability one in every sample: "
+                "adaptive searches among those."
+            )
+        elif self.proper == "unknown":
+            lines.append(
+                "Whether one policy reaches a goal in every sample is not known: there is too much to remember."
+            )
+        elif self.lost:
+            lines.append("A policy that looks at the state alone reaches a goal in every sample: milp searches for it.")
+        if not self.switching:
+            lines.append(
+                "No policy reaches a goal if the sample may change at every step, as reg, cemr and robust assume."
+            )
+        return lines
+
+    def facts(self) -> dict[str, Any]:
+        """The same with names, as JSON has it."""
+        return {
+            "lines": self.lines(),
+            "proper": self.proper,
+            "switching": self.switching,
+            "slow": self._samples(self.slow),
+            "lost": [
+                {
+                    "samples": self._samples(lost.samples),
+                    "state": self._state(lost.state),
+                    "actions": self._actions(lost.actions),
+                    "dead_end": None if lost.dead_end is None else self._state(lost.dead_end),
+                    "safe": self._actions(lost.safe),
+                }
+                for lost in self.lost
+            ],
+            "clash": None if self.clash is None else {
+                "samples": self._samples(self.clash.samples),
+                "state": self._state(self.clash.state),
+                "possible": self._samples(self.clash.possible),
+                "deadly": {self._action(action): self._samples(samples) for action, samples in self.clash.deadly},
+                "safe": self._actions(self.clash.safe),
+                "stuck": self._samples(self.clash.stuck),
+            },
+        }  # fmt: skip
+
+    def _lost_in_words(self, lost: Lost) -> str:
+        where, does = self._state(lost.state), _listed(self._actions(lost.actions))
+        begin = f"In {self._named(lost.samples)} the policy"
+        if lost.dead_end is None:
+            return f"{begin} never reaches a goal from state {where} on, where it takes {does}."
+        safe = _listed(self._actions(lost.safe)) or "no action"
+        end = f"dead end {self._state(lost.dead_end)}"
+        return f"{begin} may enter the {end}: it takes {does} in state {where}. Safe there: {safe}."
+
+    def _clash_in_words(self, clash: Clash) -> list[str]:
+        state, all_of_them = self._state(clash.state), self._named(clash.samples)
+        deadly = [
+            f"{self._action(action)} may lead into a dead end in {self._named(samples)}"
+            for action, samples in clash.deadly
+        ]
+        safe = _listed(self._actions(clash.safe))
+        stuck = [f"{safe} never reaches a goal in {self._named(clash.stuck)}"] if safe else []
+        return [
+            f"No policy of any kind reaches a goal with probability one in every sample: {all_of_them} clash.",
+            f"In state {state}, where {self._named(clash.possible)} are possible: {'; '.join(deadly + stuck)}.",
+            f"What would end this clash: one of {all_of_them} left out, or an action in state {state} that reaches a "
+            "goal safely in all of them.",
+        ]
+
+    def _named(self, samples: Sequence[int]) -> str:
+        return f"sample{'' if len(samples) == 1 else 's'} {_listed(self._samples(samples))}"
+
+    def _samples(self, samples: Iterable[int]) -> list[str]:
+        return [self.model.sample_name(k) for k in samples]
+
+    def _state(self, state: int) -> str:
+        return self.model.graph.state_name(state)
+
+    def _action(self, action: int) -> str:
+        return self.model.graph.action_name(action)
+
+    def _actions(self, actions: Iterable[int]) -> list[str]:
+        return [self._action(action) for action in actions]
+
+
+def diagnose(model: UMDP, policy: Policy | None = None, *, infinite: Iterable[int] = ()) -> Diagnosis:
+    """What keeps a policy, if one is given, and all policies from reaching a goal in every sample of a model.
+
+    `infinite` are the samples in which the judge found an infinite cost, if that is known.
+    """
+    lost: tuple[Lost, ...] = ()
+    if policy is not None:
+        check_same_graph(model, check_policy(policy).graph)
+        lost = _where_lost(model, policy)
+    switching, proper, clash = model.remember("diagnosis", lambda: _of_all_policies(model))
+    slow = sorted(set(infinite) - {k for place in lost for k in place.samples})
+    return Diagnosis(model, lost, tuple(slow), proper, switching, clash)
+
+
+def _of_all_policies(model: UMDP) -> tuple[bool, Proper, Clash | None]:
+    initial = model.graph.initial
+    switching = bool(model.graph.goal[initial] or initial in robustly_proper(model, randomised=True)[0])
+    proper = _proper(model)
+    clash = None if proper in ("state", "memory") else _find_clash(model)
+    return switching, "none" if clash is not None else proper, clash
+
+
+def _proper(model: UMDP) -> Proper:
+    """What a policy has to look at to reach a goal with probability one in every sample."""
+    if jointly_proper(model)[0][model.graph.initial]:
+        return "state"
+    unfolded = _Unfolded.of(model)
+    if unfolded is None:
+        return "unknown"
+    return "memory" if jointly_proper(unfolded.model)[0][0] else "none"
+
+
+def _find_clash(model: UMDP) -> Clash | None:
+    """Samples that clash, and where; None if none are found before the unfolded models become too large.
+
+    Samples are taken in one by one until there is no policy: the last one belongs to the clash. Then the same is done
+    with those before it, with what is known to belong to it taken in from the start.
+    """
+    core: list[int] = []
+    rest = list(range(model.samples))
+    while not core or _proper(model.subset(core)) != "none":
+        for place, sample in enumerate(rest):
+            answer = _proper(model.subset([*core, *rest[: place + 1]]))
+            if answer == "unknown":
+                return None
+            if answer == "none":
+                core.append(sample)
+                rest = rest[:place]
+                break
+        else:
+            return None
+    core.sort()
+    unfolded = _Unfolded.of(model.subset(core))
+    return None if unfolded is None else unfolded.clash(core)
+
+
+@dataclass(frozen=True, eq=False)
+class _Unfolded:
+    """A model whose states also say which samples are possible after what was seen."""
+
+    original: UMDP
+    model: UMDP
+    state: Array  # [N] of the original
+    possible: Array  # [N, K]
+
+    @classmethod
+    def of(cls, model: UMDP) -> "_Unfolded | None":
+        """Unfold a model; None if that is too large."""
+        graph = model.graph
+        choice_ptr, trans_ptr, successor = (a.tolist() for a in (graph.choice_ptr, graph.trans_ptr, graph.successor))
+        packed = np.packbits(model.prob > 0, axis=1, bitorder="little")
+        live = [int.from_bytes(row.tobytes(), "little") for row in packed]  # bit k: possible in sample k
+        pairs = [(graph.initial, (1 << model.samples) - 1)]
+        number = {pairs[0]: 0}
+        choices: list[int] = []
+        transitions: list[int] = []
+        targets: list[int] = []
+        ends, counts = [0], [0]
+        for state, possible in pairs:  # grows as it is read
+            for choice in range(choice_ptr[state], choice_ptr[state + 1]):
+                for t in range(trans_ptr[choice], trans_ptr[choice + 1]):
+                    left = live[t] & possible
+                    if not left:
+                        continue
+                    pair = (successor[t], left)
+                    targets.append(number.setdefault(pair, len(pairs)))
+                    transitions.append(t)
+                    if targets[-1] == len(pairs):
+                        pairs.append(pair)
+                choices.append(choice)
+                ends.append(len(transitions))
+            counts.append(len(choices))
+            if len(transitions) > MOST_TRANSITIONS:
+                return None
+        sets = b"".join(left.to_bytes(packed.shape[1], "little") for _, left in pairs)
+        bits = np.frombuffer(sets, np.uint8).reshape(len(pairs), -1)
+        is_possible: Array = np.unpackbits(bits, axis=1, count=model.samples, bitorder="little").astype(bool)
+        # A pair is never reached in the other samples; what they would do there is what its first sample does.
+        stand_in = np.where(is_possible, np.arange(model.samples), is_possible.argmax(axis=1)[:, None])
+        owner = np.repeat(np.arange(len(pairs)), np.diff(counts))
+        unfolded = Graph(np.array(counts), graph.action[choices], np.array(ends), np.array(targets), initial=0)
+        prob = np.take_along_axis(model.prob[transitions], stand_in[owner[unfolded.trans_choice]], axis=1)
+        cost = np.take_along_axis(model.cost[choices], stand_in[owner], axis=1)
+        return cls(model, UMDP(unfolded, prob, cost), np.array([state for state, _ in pairs]), is_possible)
+
+    def clash(self, names: Sequence[int]) -> Clash:
+        """The nearest place where what is safe in all samples that are possible reaches no goal in one of them.
+
+        `names` are the numbers of the samples in a larger model. There is no policy that is proper in all of them.
+        """
+        graph, samples = self.model.graph, self.model.samples
+        owner = graph.choice_state[graph.trans_choice]
+        alive = np.column_stack([proper_in(self.original, k)[0] for k in range(samples)])
+        live = (self.model.prob > 0) & self.possible[owner]
+        enters = live & ~alive[self.state[graph.successor]]
+        deadly = np.zeros((graph.choices, samples), bool)
+        np.logical_or.at(deadly, graph.trans_choice, enters)
+        allowed: Array = ~np.asarray(deadly.any(axis=1))
+        _, order = reach.forward(
+            graph.choice_ptr, graph.trans_ptr, graph.successor, 0, allowed, np.ones(graph.transitions, bool)
+        )
+        stuck = self.possible.copy()
+        for k in range(samples):
+            reached, _ = reach.backward(
+                *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
+                np.ones(graph.states, bool), allowed, np.ascontiguousarray(live[:, k]),
+            )  # fmt: skip
+            stuck[:, k] &= ~reached
+        place = int(next(node for node in order if stuck[node].any()))
+
+        def named(flags: Array) -> tuple[int, ...]:
+            return tuple(names[int(k)] for k in np.flatnonzero(flags))
+
+        here = range(graph.choice_ptr[place], graph.choice_ptr[place + 1])
+        return Clash(
+            samples=tuple(names),
+            state=int(self.state[place]),
+            possible=named(self.possible[place]),
+            deadly=tuple((int(graph.action[c]), named(deadly[c])) for c in here if not allowed[c]),
+            safe=tuple(int(graph.action[c]) for c in here if allowed[c]),
+            stuck=named(stuck[place]),
+        )
+
+
+def _where_lost(model: UMDP, policy: Policy) -> tuple[Lost, ...]:
+    """Where a policy is lost, sample by sample; samples in which it is lost alike are told together."""
+    edges = _Edges.of(policy)
+    places: dict[tuple[int, tuple[int, ...], int | None], list[int]] = {}
+    for k in range(model.samples):
+        place = edges.first_loss(model, k)
+        if place is not None:
+            places.setdefault(place, []).append(k)
+    graph, found = model.graph, []
+    for (state, actions, dead_end), samples in places.items():
+        safe = np.logical_and.reduce([proper_in(model, k)[1] for k in samples])
+        here = range(graph.choice_ptr[state], graph.choice_ptr[state + 1])
+        safe_actions = tuple(int(graph.action[c]) for c in here if safe[c])
+        found.append(Lost(tuple(samples), state, actions, dead_end, safe_actions))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Edges:
+    """From which node of a policy to which node a transition of the model leads; one row for each."""
+
+    policy: Policy
+    entry: Array
+    source: Array
+    transition: Array
+
+    @classmethod
+    def of(cls, policy: Policy) -> "_Edges":
+        """All of them, whatever their probability is."""
+        length = np.diff(policy.next_ptr)
+        entry = np.repeat(np.arange(policy.choice.size), length)
+        owner = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
+        return cls(policy, entry, owner[entry], ranges(policy.graph.trans_ptr[policy.choice], length))
+
+    def first_loss(self, model: UMDP, sample: int) -> tuple[int, tuple[int, ...], int | None] | None:
+        """The nearest place where a policy is lost in a sample: a state, actions there, a dead end if it enters one."""
+        policy, graph = self.policy, model.graph
+        live = np.flatnonzero(model.prob[self.transition, sample] > 0)
+        source, target = self.source[live], policy.next_node[live]
+        order, before = _spread(policy.nodes, policy.start_node[policy.start_weight > 0], source, target)
+        ends, _ = _spread(policy.nodes, np.flatnonzero(graph.goal[policy.node_state]), target, source)
+        if np.isin(order, ends).all():
+            return None
+        dead = ~proper_in(model, sample)[0][policy.node_state]
+        entered = order[dead[order]]
+        if entered.size:
+            node = int(entered[0])
+            edge = live[np.flatnonzero((source == before[node]) & (target == node))[0]]
+            choice = policy.choice[self.entry[edge]]
+            return int(graph.choice_state[choice]), (int(graph.action[choice]),), int(policy.node_state[node])
+        node = int(order[~np.isin(order, ends)][0])
+        taken = policy.choice[policy.entry_ptr[node] : policy.entry_ptr[node + 1]]
+        return int(policy.node_state[node]), tuple(int(a) for a in graph.action[taken]), None
+
+
+def _spread(nodes: int, start: Array, source: Array, target: Array) -> tuple[Array, Array]:
+    """Nodes that are reached from some others, the nearest first, and the node before each."""
+    from scipy.sparse import coo_array  # seldom needed, and slow to import
+    from scipy.sparse.csgraph import breadth_first_order
+
+    first = np.full(start.size, nodes)  # a node before all others
+    ends = np.concatenate([source, first]), np.concatenate([target, start])
+    edges = coo_array((np.ones(ends[0].size, np.int8), ends), shape=(nodes + 1, nodes + 1)).tocsr()
+    edges.data[:] = 1  # several ways from one node to another are one
+    order, before = breadth_first_order(edges, nodes)
+    return order[1:], before
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names with commas between them; how many more where there are many."""
+    shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
