@@ -200,7 +200,7 @@ def _proper(model: UMDP) -> Proper:
     """What a policy has to look at to reach a goal with probability one in every sample."""
     if jointly_proper(model)[0][model.graph.initial]:
         return "state"
-    unfolded = _Unfolded.of(model)
+    unfolded = Unfolded.of(model)
     if unfolded is None:
         return "unknown"
     return "memory" if jointly_proper(unfolded.model)[0][0] else "none"
@@ -226,21 +226,23 @@ def _find_clash(model: UMDP) -> Clash | None:
         else:
             return None
     core.sort()
-    unfolded = _Unfolded.of(model.subset(core))
+    unfolded = Unfolded.of(model.subset(core))
     return None if unfolded is None else unfolded.clash(core)
 
 
 @dataclass(frozen=True, eq=False)
-class _Unfolded:
+class Unfolded:
     """A model whose states also say which samples are possible after what was seen."""
 
     original: UMDP
     model: UMDP
     state: Array  # [N] of the original
     possible: Array  # [N, K]
+    choice: Array  # the original's choice behind each choice
+    transition: Array  # the original's transition behind each transition
 
     @classmethod
-    def of(cls, model: UMDP) -> "_Unfolded | None":
+    def of(cls, model: UMDP) -> "Unfolded | None":
         """Unfold a model; None if that is too large."""
         graph = model.graph
         choice_ptr, trans_ptr, successor = (a.tolist() for a in (graph.choice_ptr, graph.trans_ptr, graph.successor))
@@ -252,8 +254,8 @@ class _Unfolded:
         transitions: list[int] = []
         targets: list[int] = []
         ends, counts = [0], [0]
-        for state, possible in pairs:  # grows as it is read
-            for choice in range(choice_ptr[state], choice_ptr[state + 1]):
+        for at, possible in pairs:  # grows as it is read
+            for choice in range(choice_ptr[at], choice_ptr[at + 1]):
                 for t in range(trans_ptr[choice], trans_ptr[choice + 1]):
                     left = live[t] & possible
                     if not left:
@@ -277,7 +279,8 @@ class _Unfolded:
         unfolded = Graph(np.array(counts), graph.action[choices], np.array(ends), np.array(targets), initial=0)
         prob = np.take_along_axis(model.prob[transitions], stand_in[owner[unfolded.trans_choice]], axis=1)
         cost = np.take_along_axis(model.cost[choices], stand_in[owner], axis=1)
-        return cls(model, UMDP(unfolded, prob, cost), np.array([state for state, _ in pairs]), is_possible)
+        state = np.array([state for state, _ in pairs])
+        return cls(model, UMDP(unfolded, prob, cost), state, is_possible, np.array(choices), np.array(transitions))
 
     def clash(self, names: Sequence[int]) -> Clash:
         """The nearest place where what is safe in all samples that are possible reaches no goal in one of them.
