@@ -85,7 +85,7 @@ class BeliefGraph:
     tidy_at: int = MANY_VECTORS
 
     @classmethod
-    def build(cls, model: UMDP, values: OptimalValues, memory: float, threads: int) -> "BeliefGraph":
+    def build(cls, model: UMDP, values: OptimalValues, memory: float, threads: int = 1) -> "BeliefGraph":
         """An empty graph; `memory` in bytes."""
         graph = model.graph
         potential = safe_potential(model, values.lower)
