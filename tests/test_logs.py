@@ -131,7 +131,7 @@ def _read(path: Path, **options: object) -> list:
         (PLAIN, {"state": ""}, ("expected names from the header",)),
         (PLAIN, {"cost": None}, ("expected names from the header",)),
         ("state,state,action,cost,next_state\na,b,c,1,d\n", {}, ("column 'state' is there 2 times",)),
-        (PLAIN.replace("1.5", "much"), {}, ("line 2: cost is 'much'; expected a number", "1 lines are so in all")),
+        (PLAIN.replace("1.5", "much"), {}, ("line 2: cost is 'much'; expected a number", "1 line is so in all")),
         (PLAIN.replace("1.5", "n/a").replace(",2,", ",inf,"), {}, ("line 2: cost is 'n/a'", "2 lines are so in all")),
         (PLAIN.replace("1.5", ""), {}, ("line 2: cost is empty",)),
         (PLAIN.replace("1.5", "1_5"), {}, ("cost is '1_5'",)),
@@ -440,7 +440,7 @@ UNFINISHED = PLAIN.replace("next_state", "who").replace("worn\n", "1\n").replace
         (
             PLAIN, (),
             'it in goals, or unvisited="dead end"',
-            "never leaves state 'retired', which is no goal; expected it as a --goal, or --dead-ends; 1 states",
+            "never leaves state 'retired', which is no goal; expected it as a --goal, or --dead-ends; 1 state is so in all",
         ),
         (
             PLAIN.replace("10", "-10"), ("--goal", "retired"),
@@ -526,4 +526,4 @@ def test_the_commands_in_the_documentation_run(run, tmp_path):
     assert "5001 rows, 34 states, 95 choices, 41 of them tried fewer than 10 times" in printed["learn"]
     assert "1000 samples, none of which the methods have seen" in printed["compare"]
     assert "with a probability of at most 0.3 %" in printed["evaluate"]
-    assert (tmp_path / "policy.csv").read_text().startswith("node,state,action,probability\n")
+    assert (tmp_path / "policy.csv").read_text().startswith("node,state,action,probability,next,start\n")

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._check import index_array, number_array, one_of, real_number, whole_number
+from rue._check import in_all, index_array, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue._flat import Array, Flat
 from rue._linear import ranges
@@ -99,7 +99,7 @@ class Builder:
         if stuck:
             raise BadInput(
                 f"state {stuck[0]!r} has no action and is no goal; expected add() or goal() for it; "
-                f"{len(stuck)} states are so in all"
+                f"{in_all(len(stuck), 'state', 'so')}"
             )
         if not names:
             raise BadInput("there are no states; expected add() and goal() before build()")
@@ -369,7 +369,7 @@ def _handle_unvisited(
     if unvisited == "refuse":
         raise BadInput(
             f"the log never leaves state {stuck[0][0]!r}, which is no goal; expected it in goals, or "
-            f'unvisited="dead end"; {len(stuck)} states are so in all'
+            f'unvisited="dead end"; {in_all(len(stuck), "state", "so")}'
         )
     stay = action.setdefault("stuck", len(action))
     for _, number in stuck:
@@ -396,7 +396,7 @@ def _count_table(counts: ArrayLike, cost: ArrayLike | None, initial: int, goals:
     if stuck.size:
         raise BadInput(
             f"state {stuck[0]} has no counts and is no goal; expected counts or a place in goals; "
-            f"{stuck.size} states are so in all"
+            f"{in_all(stuck.size, 'state', 'so')}"
         )
     state, action = np.nonzero(exists)
     choice, successor = np.nonzero((table[state, action] > 0) | (support == "all"))

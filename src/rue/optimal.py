@@ -24,11 +24,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rue._check import real_number
 from rue._flat import Array
 from rue._kernels import shortest
 from rue._linear import ranges, solve_chain
 from rue.errors import SolverFailed
-from rue.model import UMDP, outward_order
+from rue.model import UMDP, check_model, outward_order
 from rue.solution import Run
 from rue.structure import inner_choices, proper_in, sweep_order
 
@@ -58,6 +59,11 @@ class OptimalValues:
     choice: Array  # [S, K]; -1 at goals and dead ends
     complete: bool  # False if a limit came first: the bounds hold but are wide
 
+    def __repr__(self) -> str:
+        states, samples = self.lower.shape
+        ends = "" if self.complete else ", not complete"
+        return f"OptimalValues({states} states, {samples} samples, error {self.error:.1e}{ends})"
+
     @property
     def value(self) -> Array:  # [S, K]
         """The middle of the interval; its lower end where there is no upper one; infinite at dead ends."""
@@ -81,6 +87,8 @@ def optimal_values(
     Over all choices and to full precision they are remembered with the model; if a limit comes first, the samples that
     are done are, and the next call does the rest.
     """
+    check_model(model)
+    real_number("tolerance", tolerance, "a number, 0 or more", 0)
     run = run or Run()
     if within is not None or tolerance != TOLERANCE:
         return _Search.begin(model).finish(model, tolerance, within, run)

@@ -104,6 +104,10 @@ class Run:
     interrupted: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.limits, Limits):
+            raise BadInput(f"limits is {self.limits!r}; expected rue.Limits(seconds=..., iterations=...)")
+
     @property
     def seconds(self) -> float:
         """Seconds since the solve began."""

@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from rue._check import one_of
+from rue._check import in_all, one_of
 from rue.errors import BadFile, BadInput, unknown_name
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -241,7 +241,7 @@ def _with_place(log: Log, lines: Any, rows: Callable[[], Iterator[Row]]) -> Iter
                 break
             except _Unusable:
                 more += 1
-        raise BadInput(f"{log.path}, line {line}: {problem}; {more + 1} lines are so in all") from None
+        raise BadInput(f"{log.path}, line {line}: {problem}; {in_all(more + 1, 'line', 'so')}") from None
 
 
 def _complete(log: Log, lines: Any) -> Iterator[Row]:
@@ -291,7 +291,7 @@ def _chained(log: Log, lines: Any) -> Iterator[Row]:
         episode, (_, _, _, line) = next(iter(waiting.items()))
         raise BadInput(
             f"{log.path}, line {line}: episode {episode!r} ends without a next state; expected one, a closing row with "
-            f'neither action nor cost, end=, or unfinished="drop"; {len(waiting)} episodes are so in all'
+            f'neither action nor cost, end=, or unfinished="drop"; {in_all(len(waiting), "episode", "so")}'
         )
     for state, action, price, _ in waiting.values():
         if log.end is not None:

@@ -4,6 +4,7 @@ Cells are numbered row by row from the top, which is north. With a `cell_size` a
 corner on its axes, without one the numbers of rows and columns.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,14 +43,12 @@ class Grid:
             raise BadInput("the model is no grid, so there is no map of it; expected a layout with 'grid'")
         try:
             return cls._read(graph, layout)
-        except (IndexError, KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise BadInput(f"the layout of the model cannot be drawn: {error}") from None
 
     @classmethod
-    def _read(cls, graph: Graph, layout: dict[str, Any]) -> "Grid":
-        rows, columns = (int(side) for side in layout["grid"])
-        if rows < 1 or columns < 1:
-            raise ValueError(f"its grid has {rows} × {columns} cells")
+    def _read(cls, graph: Graph, layout: Mapping[str, Any]) -> "Grid":
+        rows, columns = layout["grid"]
         size = layout.get("cell_size")
         names = layout.get("axes", ["row", "column"])
         return cls(

@@ -38,7 +38,7 @@ from rue._flat import Array
 from rue.certificate import Certificate, verify
 from rue.errors import NotProved
 from rue.evaluate import Evaluation, ends_from, evaluate
-from rue.model import UMDP
+from rue.model import UMDP, check_model
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
 from rue.solution import Interval, Limits, Outcome, Run, Solver, Status
@@ -132,7 +132,8 @@ def lower_bound(model: UMDP, *, limits: Limits | None = None) -> float:
     Without limits it takes little time, some thousand beliefs; with limits it goes on until they are reached or no more
     than one percent is left to gain. The best bound that is known is remembered with the model.
     """
-    run = Run(limits or Limits())
+    check_model(model)
+    run = Run(Limits() if limits is None else limits)
     with run.catching_interrupts():
         certificate = prove_bound(model, run, beliefs=math.inf if limits else REPORT_BELIEFS)
     return certificate.bound if certificate is not None else 0.0
