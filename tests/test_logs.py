@@ -440,7 +440,7 @@ UNFINISHED = PLAIN.replace("next_state", "who").replace("worn\n", "1\n").replace
         (
             PLAIN, (),
             'it in goals, or unvisited="dead end"',
-            "never leaves state 'retired', which is no goal; expected it as a --goal, or --dead-ends; 1 state is so in all",
+            "never leaves state 'retired', which is no goal; expected it as a --goal, or --dead-ends; 1 state is so",
         ),
         (
             PLAIN.replace("10", "-10"), ("--goal", "retired"),

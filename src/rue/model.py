@@ -390,10 +390,12 @@ def _check_shapes(model: UMDP) -> None:
 
 
 def _check_layout(layout: object) -> Mapping[str, Any]:
-    """The layout, frozen; that of a grid must say how large it is."""
+    """The layout, frozen; that of a grid must say how large it is, and a domain is named."""
     if not isinstance(layout, Mapping):
         raise BadInput(f"the layout is {layout!r}; expected a mapping such as {{'grid': [rows, columns]}}")
     plain: Mapping[str, Any] = frozen("the layout", layout)
+    if not isinstance(plain.get("domain", ""), str):
+        raise BadInput(f"the domain of the layout is {plain['domain']!r}; expected text")
     if "grid" in plain:
         sides = plain["grid"]
         if not isinstance(sides, tuple) or len(sides) != 2:

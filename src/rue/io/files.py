@@ -28,7 +28,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from rue._check import one_of, text_path, whole_number
+from rue._check import one_of, real_number, text_path, whole_number
 from rue._flat import Array
 from rue._plain import thawed
 from rue.certificate import Certificate
@@ -43,6 +43,8 @@ VERSION = 2
 LOCAL_HEADER, ZIP64_EXTRA = 30, 20
 ALIGNMENT, PADDING_ID = 64, 0xD935
 NPY_HEADER = 65_536
+# Of the numbers in a solution: costs are at most 1e100 each, and a century is long enough.
+LARGEST, MOST_SECONDS = 1e150, 3e9
 # Smaller arrays are copied when they are read, larger ones are mapped.
 SMALL = 64_000_000
 POLICY_ARRAYS = (
@@ -321,11 +323,19 @@ def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]
     return {**header, "solution": about}, arrays
 
 
-def _number(name: str, value: object, low: float = -math.inf) -> float:
-    """A number in a header; infinite ones are numbers, and what is not a number is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= low:
-        raise BadFile(f"{name} is {value!r}; expected a number{'' if low == -math.inf else ', 0 or more'}")
+def _number(name: str, value: object, low: float = -LARGEST) -> float:
+    """A number in a header, infinite or not so large that who draws it would come to its end."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not (low <= value <= LARGEST or abs(value) == math.inf)
+    ):
+        raise BadFile(f"{name} is {value!r}; expected a number from {low:g} to {LARGEST:g}, or an infinite one")
     return float(value)
+
+
+def _seconds(name: str, value: object) -> float:
+    return real_number(name, value, f"0 to {MOST_SECONDS:g}", 0, MOST_SECONDS)
 
 
 def _interval(name: str, value: object) -> Interval:
@@ -339,7 +349,7 @@ def _trace(points: object) -> tuple[TracePoint, ...]:
         raise BadFile("the trace has other points; expected seconds, iteration, lower and upper end")
     return tuple(
         TracePoint(
-            seconds=_number("seconds of the trace", seconds, 0),
+            seconds=_seconds("seconds of the trace", seconds),
             iteration=whole_number("iteration of the trace", iteration, 0),
             lower=_number("lower end of the trace", lower),
             upper=_number("upper end of the trace", upper),
@@ -370,7 +380,7 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
         objective=_interval("the objective", about["objective"]),
         max_regret=_interval("the max regret", about["max_regret"]),
         regret=_regrets(arrays["regret"]),
-        seconds=_number("seconds", about["seconds"], 0),
+        seconds=_seconds("seconds", about["seconds"]),
         trace=_trace(about["trace"]),
         counters=_counters(about["counters"]),
         certificate=_unpack_certificate(about.get("certificate"), arrays),

@@ -16,6 +16,8 @@ from rue.errors import BadInput
 from rue.model import Graph
 
 KILOMETRE = 1000.0
+# The largest number that can mean anything on a map: metres, degrees.
+LARGEST = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,8 @@ class Grid:
     def _read(cls, graph: Graph, layout: Mapping[str, Any]) -> "Grid":
         rows, columns = layout["grid"]
         size = layout.get("cell_size")
+        if size is not None and not 1 / LARGEST <= float(size) <= LARGEST:
+            raise ValueError(f"its cells have a size of {size} metres")
         names = layout.get("axes", ["row", "column"])
         return cls(
             rows=rows,
@@ -124,6 +128,8 @@ def _numbers(given: Any, shape: tuple[int, ...], name: str) -> Array | None:
     if given is None:
         return None
     values = np.array([np.nan if value is None else float(value) for value in given])
+    if (np.abs(values) > LARGEST).any():
+        raise ValueError(f"its {name} is {values[np.abs(values) > LARGEST][0]} somewhere")
     if name == "heading":
         if values.size < shape[0]:
             raise ValueError(f"it has {values.size} headings for {shape[0]} actions")
