@@ -4,6 +4,8 @@ import copy
 import pickle
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -250,6 +252,55 @@ def test_odd_scenery_is_refused(scenery):
     model = grid()
     with pytest.raises(rue.BadInput, match="scenery"):
         rue.UMDP(model.graph, model.prob, model.cost, None, scenery)
+
+
+# Sizes are told before the memory is taken.
+
+HUGE = 10**9
+TOO_LARGE = {
+    "samples of a domain": lambda: grid_domain().sample(HUGE, seed=1),
+    "a large domain": lambda: rue.domains.Disaster(width=2000, height=2000, seed=1).sample(1000, seed=1),
+    "samples of counts": lambda: rue.from_counts(np.ones((3, 2, 3)), np.ones((3, 2)), goals=[2], samples=HUGE, seed=1),
+    "samples of a log": lambda: rue.from_transitions(hub(3), initial="hub", goals=["end"], samples=HUGE, seed=1),
+    "outcomes of a hub": lambda: rue.from_transitions(hub(100_000), initial="hub", goals=["end"], samples=2, seed=1),
+    "samples of a builder": lambda: rue.Builder(HUGE).add("a", "go", {"b": 1.0}).goal("b").build(),
+    "episodes": lambda: rue.simulate(two_rooms(), thing(rue.Policy), sample=0, seed=0, episodes=10 * HUGE),
+}
+
+
+def grid_domain() -> rue.domains.Disaster:
+    return rue.domains.Disaster(width=3, height=4, seed=1)
+
+
+def hub(spokes: int) -> Iterator[tuple[str, str, float, str]]:
+    """One state with very many actions, each of which leads elsewhere: all outcomes for all actions are the square."""
+    for number in range(spokes):
+        yield "hub", f"to {number}", 1.0, f"spoke {number}"
+        yield f"spoke {number}", "go", 1.0, "end"
+
+
+@pytest.mark.parametrize("make", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_what_does_not_fit_into_memory_is_told_before_it_is_taken(make):
+    tracemalloc.start()
+    try:
+        with pytest.raises(rue.BadInput, match=r"would take [\d.e+]+ [GT]B of memory; expected at most [\d.]+ [GMT]B"):
+            make()
+        assert tracemalloc.get_traced_memory()[1] < 3e8
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_message_is_cut():
+    builder = rue.Builder(1)
+    for number in range(1000):
+        builder.add(f"state {number}", f"action {number}", {"home": 1.0})
+    model = builder.goal("home").build()
+    with pytest.raises(rue.BadInput) as refused:
+        rue.Policy.from_csv("state,action\nstat 5,action 5\n", model)
+    assert "did you mean 'state 5'?" in str(refused.value) and "and 961 more" in str(refused.value)
+    with pytest.raises(rue.BadInput) as refused:
+        rue.Policy.from_csv(f"state,action\n{'x' * 100_000},go\n", model)
+    assert len(str(refused.value)) < 2100
 
 
 # What is printed, and what is there after `import rue`.

@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -40,7 +41,7 @@ def real_number(name: str, value: object, expected: str, low: float, high: float
     """The value as a finite float in its closed range."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         raise BadInput(f"{name} is {value!r}; expected {expected}")
-    if not (low <= value <= high and math.isfinite(value)):
+    if not (low <= value <= min(high, sys.float_info.max)):
         raise BadInput(f"{name} is {value}; expected {expected}")
     return float(value)
 
@@ -151,6 +152,7 @@ def check_memory(what: str, size: float, advice: str = "") -> None:
     """Refuse what would need more bytes than the machine has, before any of them is taken."""
     most = _machine_memory()
     if size > most:
+        size = float(min(size, 10**30))
         raise BadInput(
             f"{what} would take {size_text(size)} of memory; expected at most {size_text(most)}, what this machine "
             f"has{advice and ': '}{advice}"

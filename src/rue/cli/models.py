@@ -122,11 +122,13 @@ def learn(
     rue.save(output, model)
     seldom = int((counts.tried < SELDOM).sum())
     if as_json:
-        print_json({"log": log, "rows": rows.count, "seldom_tried": seldom, "file": output, **describe(model)})
+        about = {"log": log, "rows": rows.count, "after_goal": counts.after_goal, "seldom_tried": seldom}
+        print_json({**about, "file": output, **describe(model)})
         return
+    left_out = f" ({counts.after_goal} of them left out, after a goal)" if counts.after_goal else ""
     say(
-        f"{log}: {rows.count} rows, {counts.choice_ptr.size - 1} states, {counts.action.size} choices, {seldom} of "
-        f"them tried fewer than {SELDOM} times"
+        f"{log}: {rows.count} rows{left_out}, {counts.choice_ptr.size - 1} states, {counts.action.size} choices, "
+        f"{seldom} of them tried fewer than {SELDOM} times"
     )
     say(f"{output}: {model!r}")
 

@@ -22,6 +22,8 @@ from rue.errors import BadFile, BadInput, unknown_name
 DELIMITERS = (",", ";", "\t", "|")
 NEXT_STATE = "next_state"
 JOINT = "/"
+# In characters. A file without line breaks would be read into memory as one line.
+LONGEST_LINE = 1_000_000
 
 Row = tuple[str, str, float, str]
 
@@ -48,7 +50,7 @@ class Log:
     def __iter__(self) -> Iterator[Row]:
         some = False
         with _opened(self.path, self.encoding) as stream:
-            lines = csv.reader(stream, delimiter=self.delimiter, skipinitialspace=True)
+            lines = csv.reader(_bounded(stream), delimiter=self.delimiter, skipinitialspace=True)
             _first_filled(lines)
             for row in _complete(self, lines) if self.episode is None else _chained(self, lines):
                 some = True
@@ -118,6 +120,14 @@ def _opened(path: Path, encoding: str) -> Iterator[IO[str]]:
         raise BadFile(f"{path}: no table of text ({error}); expected a CSV file") from None
 
 
+def _bounded(stream: IO[str]) -> Iterator[str]:
+    """The lines of a file, none so long that it must be something else."""
+    while line := stream.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise csv.Error(f"a line has more than {LONGEST_LINE} characters")
+        yield line
+
+
 def _guess_encoding(path: Path) -> str:
     with _opened(path, "latin-1") as stream:
         mark = stream.read(2).encode("latin-1")
@@ -129,7 +139,7 @@ def _find_header(path: Path, encoding: str, wanted: Sequence[str]) -> tuple[str,
     found: dict[str, tuple[str, ...]] = {}
     for delimiter in DELIMITERS:
         with _opened(path, encoding) as stream:
-            cells = _first_filled(csv.reader(stream, delimiter=delimiter, skipinitialspace=True))
+            cells = _first_filled(csv.reader(_bounded(stream), delimiter=delimiter, skipinitialspace=True))
         found[delimiter] = tuple(cell.strip() for cell in cells)
     best = max(DELIMITERS, key=lambda delimiter: (len({*wanted} & {*found[delimiter]}), len(found[delimiter])))
     if not found[best]:
@@ -145,12 +155,23 @@ def _first_filled(lines: Iterator[list[str]]) -> list[str]:
 def _check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
     if "" in wanted or not all(isinstance(name, str) for name in wanted):
         raise BadInput(f"{path}: the columns are {', '.join(map(repr, wanted))}; expected names from the header")
+    if not {*wanted} & {*columns} and any(map(_is_number, columns)):
+        raise BadInput(
+            f"{path}: the first line looks like data ({', '.join(columns)}); expected a header with {', '.join(wanted)}"
+        )
     for name in wanted:
         if name not in columns:
             hint = "; expected it, or episode= if the next row has it" if name == NEXT_STATE else ""
             raise BadInput(f"{path}: {unknown_name('column', name, columns)}{hint}")
         if columns.count(name) > 1:
             raise BadInput(f"{path}: column {name!r} is there {columns.count(name)} times; expected it once")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 class _Unusable(Exception):
