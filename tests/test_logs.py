@@ -129,7 +129,7 @@ def _read(path: Path, **options: object) -> list:
         (PLAIN, {"episode": "who"}, ("unknown column 'who'",)),
         (PLAIN, {"episode": "state", "next_state": "then"}, ("unknown column 'then'",)),
         (PLAIN, {"state": ""}, ("expected names from the header",)),
-        (PLAIN, {"cost": None}, ("expected names from the header",)),
+        (PLAIN, {"cost": None}, ("cost is None; expected text",)),
         ("state,state,action,cost,next_state\na,b,c,1,d\n", {}, ("column 'state' is there 2 times",)),
         (PLAIN.replace("1.5", "much"), {}, ("line 2: cost is 'much'; expected a number", "1 line is so in all")),
         (PLAIN.replace("1.5", "n/a").replace(",2,", ",inf,"), {}, ("line 2: cost is 'n/a'", "2 lines are so in all")),

@@ -23,8 +23,9 @@ ODD = [None, True, -1, 0, 10**30, -1e308, float("inf"), float("nan"), "x", [1], 
 def model() -> rue.UMDP:
     model = rue.domains.Disaster(width=3, height=3, seed=2).sample(2, seed=2)
     layout = {
-        **model.graph.layout, "cell": list(range(9)), "cell_size": 800.0, "latitude": [59.0, 58.9, 58.8], 
-        "longitude": [10.0, 10.1, 10.2], "depth": [3.0] * 9, "credit": "nobody", "shallow": 5.0, "axes": ["row", "column"],
+        **model.graph.layout, "cell": list(range(9)), "cell_size": 800.0, "latitude": [59.0, 58.9, 58.8],
+        "longitude": [10.0, 10.1, 10.2], "depth": [3.0] * 9, "credit": "nobody", "shallow": 5.0,
+        "axes": ["row", "column"],
     }  # fmt: skip
     graph = rue.Graph(*(getattr(model.graph, name) for name in files.GRAPH_FIELDS), 0, None, None, layout)
     return rue.UMDP(graph, model.prob, model.cost, ("dry", "wet"), model.scenery)

@@ -72,9 +72,12 @@ def labels(kind: str, values: object) -> tuple[str, ...] | None:
     """The values as texts; None if there are none. Whether they are different is not looked at."""
     if values is None:
         return None
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise BadInput(f"the {kind} labels are {values!r}; expected a list of names")
-    return tuple(str(value) for value in values)
+    try:
+        if not isinstance(values, str | bytes):
+            return tuple(str(value) for value in values)  # type: ignore[attr-defined]
+    except TypeError:
+        pass
+    raise BadInput(f"the {kind} labels are {values!r}; expected a list of names")
 
 
 def one_index(name: str, value: object, size: int) -> int:

@@ -10,10 +10,10 @@ and no policy can hedge against what all samples agree on. If a choice may lead 
 after any action, with n(s') = 0 where it has not done so yet, the posterior is wide where the counts are small.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from rue._linear import ranges
 from rue.errors import BadInput
 from rue.model import UMDP, Graph, surely_reaching
 
+T = TypeVar("T")
 Numbers = float | Sequence[float] | Array
 
 
@@ -127,8 +128,8 @@ class Builder:
 
     def _per_sample(self, values: Numbers, where: str) -> Array:
         try:
-            array = np.asarray(values, dtype=float)
-        except (TypeError, ValueError):
+            array = number_array(where, values)
+        except BadInput:
             raise BadInput(f"{where} is {values!r}; expected a number, or one for each sample") from None
         if array.shape not in ((), (self._samples,)):
             raise BadInput(f"{where} has shape {array.shape}; expected a number or {self._samples} numbers")
@@ -169,6 +170,8 @@ class Counts:
         ):
             if getattr(self, name).shape != shape:
                 raise BadInput(f"{name} has shape {getattr(self, name).shape}; expected {shape}")
+        if ((self.successor < 0) | (self.successor >= self.choice_ptr.size - 1)).any():
+            raise BadInput(f"successor is out of range somewhere; expected 0 to {self.choice_ptr.size - 2}")
         if not ((self.count >= 0) & (self.count < np.inf)).all():
             raise BadInput("count is negative or not finite somewhere; expected 0 or more")
 
@@ -333,8 +336,6 @@ def count_transitions(
     one_of("way with unvisited states", unvisited, ("refuse", "dead end"))
     if isinstance(goals, str):  # its letters would be the goals
         raise BadInput(f"goals is {goals!r}; expected a list of states, such as [{goals!r}]")
-    if not isinstance(rows, Iterable):
-        raise BadInput(f"rows is {rows!r}; expected a list of (state, action, cost, next state)")
     (initial,) = _names("initial", [initial])
     state: dict[Hashable, int] = {initial: 0}
     action: dict[Hashable, int] = {}
@@ -343,7 +344,7 @@ def count_transitions(
     seen: dict[tuple[int, int], dict[int, int]] = {}
     paid: dict[tuple[int, int], _Spread] = {}
     number = -1
-    for number, row in enumerate(rows):
+    for number, row in enumerate(_iterated(rows)):
         try:
             s, a, price, following = row
             price = float(price)
@@ -386,6 +387,13 @@ def count_transitions(
         action_label=tuple(str(name) for name in action),
         after_goal=after_goal,
     )
+
+
+def _iterated(rows: Iterable[T]) -> Iterator[T]:
+    try:
+        return iter(rows)
+    except TypeError:
+        raise BadInput(f"rows is {rows!r}; expected a list of (state, action, cost, next state)") from None
 
 
 def _names(what: str, names: Iterable[Hashable]) -> set[Hashable]:

@@ -28,7 +28,7 @@ from rue._check import real_number
 from rue._flat import Array
 from rue._kernels import shortest
 from rue._linear import ranges, solve_chain
-from rue.errors import SolverFailed
+from rue.errors import BadInput, SolverFailed
 from rue.model import UMDP, check_model, outward_order
 from rue.solution import Run
 from rue.structure import inner_choices, proper_in, sweep_order
@@ -89,6 +89,11 @@ def optimal_values(
     """
     check_model(model)
     real_number("tolerance", tolerance, "a number, 0 or more", 0)
+    if run is not None and not isinstance(run, Run):
+        raise BadInput(f"run is {run!r}; expected a rue.solution.Run")
+    is_mask = isinstance(within, np.ndarray) and within.dtype == bool and within.shape == (model.graph.choices,)
+    if within is not None and not is_mask:
+        raise BadInput(f"within is no mask of choices; expected True or False for each of {model.graph.choices}")
     run = run or Run()
     if within is not None or tolerance != TOLERANCE:
         return _Search.begin(model).finish(model, tolerance, within, run)

@@ -62,7 +62,7 @@ def simulate(
     sample = one_index("sample", sample, model.samples)
     episodes = whole_number("episodes", episodes, 1)
     max_steps = min(whole_number("max_steps", max_steps, 1), MOST_STEPS)
-    check_memory(f"{episodes} episodes", 17.0 * episodes)
+    check_memory(f"{episodes} episodes", 17 * episodes)
     cost, steps, reached = np.empty(episodes), np.empty(episodes, np.int64), np.empty(episodes, bool)
     rng = np.random.default_rng(check_seed(seed))
     walk(

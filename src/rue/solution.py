@@ -7,6 +7,7 @@ import enum
 import math
 import numbers
 import signal
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -65,7 +66,9 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("seconds", "iterations"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value) >= 0:
+            if isinstance(value, int) and value > sys.maxsize:  # for ever, and no float could hold it
+                object.__setattr__(self, name, math.inf)
+            elif isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value) >= 0:
                 raise BadInput(f"{name} is {value!r}; expected a number, 0 or more")
 
 
@@ -107,6 +110,8 @@ class Run:
     def __post_init__(self) -> None:
         if not isinstance(self.limits, Limits):
             raise BadInput(f"limits is {self.limits!r}; expected rue.Limits(seconds=..., iterations=...)")
+        if self.hook is not None and not callable(self.hook):
+            raise BadInput(f"progress is {self.hook!r}; expected a function that takes a rue.Progress")
 
     @property
     def seconds(self) -> float:

@@ -65,6 +65,8 @@ TINY = 1e-290
 ROUNDS = 200
 # Chances below this are left out of a chain that is factorised; the proof leaves nothing out.
 NEGLIGIBLE = 1e-20
+# Of the adversary in a row: each is a product with the matrix of all places.
+MOST_STEPS = 10_000
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def adversary_regret(model: UMDP, policy: Policy, steps: int = 1) -> Interval:
 
     The adversary picks a sample at steps 0, n, 2n, … Infinite if he can keep the policy from the goal.
     """
-    return _Chase.build(model, policy, whole_number("steps", steps, 1)).regret(optimal_values(model))
+    return _Chase.build(model, policy, whole_number("steps", steps, 1, MOST_STEPS)).regret(optimal_values(model))
 
 
 @dataclass(frozen=True, eq=False)

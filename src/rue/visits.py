@@ -62,6 +62,8 @@ def distribution_after(model: UMDP, policy: Policy, sample: int, steps: Sequence
     """
     from scipy.sparse import csr_array  # slow to import
 
+    if not isinstance(steps, Sequence | np.ndarray) or not getattr(steps, "ndim", 1):
+        raise BadInput(f"steps is {steps!r}; expected a list of whole numbers")
     wanted = [whole_number("step", step, 0) for step in steps]
     chain = _Chain.build(model, policy, sample)
     _check_last(max(wanted, default=0), chain)

@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from rue._check import in_all, one_of
+from rue._check import in_all, one_of, text_path
 from rue.errors import BadFile, BadInput, unknown_name
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -85,10 +85,16 @@ def read_log(
     or to `end`; an episode without any of these is refused, or its last row dropped (`unfinished="drop"`). A text that
     is not UTF-8, or UTF-16 with its mark, needs an `encoding`.
     """
-    source = Path(path)
+    source = text_path(path)
     one_of("way with unfinished episodes", unfinished, ("refuse", "drop"))
-    wanted = {"state": _several(state), "action": _several(action), "next_state": _several(next_state)}
+    wanted = {
+        name: _several(name, given)
+        for name, given in (("state", state), ("action", action), ("next_state", next_state))
+    }
     others = [cost] if episode is None else [cost, episode]
+    for name, text in (("cost", cost), ("episode", episode), ("end", end), ("encoding", encoding)):
+        if not isinstance(text, str) and (text is not None or name == "cost"):
+            raise BadInput(f"{name} is {text!r}; expected text")
     used = encoding or _guess_encoding(source)
     names = [name for group in wanted.values() for name in group] + others
     delimiter, columns = _find_header(source, used, names)
@@ -98,8 +104,12 @@ def read_log(
     return Log(source, columns, delimiter, used, cost=cost, episode=episode, end=end, unfinished=unfinished, **wanted)
 
 
-def _several(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _several(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise BadInput(f"{what} is {names!r}; expected the name of a column, or a list of names")
+    return tuple(names)
 
 
 @contextmanager

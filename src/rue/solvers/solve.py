@@ -1,5 +1,6 @@
 """`solve`: run any solver, let the judge look at what it returns, and say what no policy can do better."""
 
+from rue._check import flag
 from rue.certificate import Certificate
 from rue.errors import BadInput
 from rue.evaluate import evaluate
@@ -29,6 +30,7 @@ def solve(
         raise BadInput(f"the solver is {solver!r}; expected a solver object such as rue.Regret()")
     if limits is not None and not isinstance(limits, Limits):
         raise BadInput(f"limits is {limits!r}; expected rue.Limits(seconds=..., iterations=...)")
+    flag("bound", bound)
     run = Run(limits or Limits(), progress)
     with run.catching_interrupts():
         outcome = solver.run(model, run)
