@@ -55,3 +55,10 @@ def one_line(name: str) -> str:
     them.
     """
     return NO_LETTER.sub("�", " ".join(name.split()))
+
+
+def short_line(name: str, most: int = 40) -> str:
+    """A name on one line with so many letters at most: what is too much is left out of its middle."""
+    whole = one_line(name)
+    half = (most - 1) // 2
+    return whole if len(whole) <= most else f"{whole[:half]}…{whole[-half:]}"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rue._flat import Array
-from rue._plain import one_line
+from rue._plain import short_line
 from rue.errors import BadInput
 from rue.model import Graph
 
@@ -61,13 +61,15 @@ class Grid:
             cell=_cells(graph, rows * columns, layout.get("cell")),
             unit=1.0 if size is None else float(size) / KILOMETRE,
             metric=size is not None,
-            axis=("km east", "km north") if size is not None else (one_line(str(names[1])), one_line(str(names[0]))),
+            axis=("km east", "km north")
+            if size is not None
+            else (short_line(str(names[1])), short_line(str(names[0]))),
             heading=_numbers(layout.get("heading"), (graph.action.max(initial=-1) + 1,), "heading"),
             latitude=_numbers(layout.get("latitude"), (rows,), "latitude"),
             longitude=_numbers(layout.get("longitude"), (columns,), "longitude"),
             depth=_numbers(layout.get("depth"), (rows, columns), "depth"),
             shallow=None if layout.get("shallow") is None else float(layout["shallow"]),
-            credit=one_line(str(layout.get("credit", ""))),
+            credit=short_line(str(layout.get("credit", "")), 200),
         )
 
     def x(self, column: Any) -> Any:
