@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rue
+from rue._check import in_all
 from tests.models import models_with_controllers
 
 
@@ -333,3 +335,12 @@ def test_selecting_by_regret_computes_no_bounds(monkeypatch):
     monkeypatch.setattr(solve, "prove_bound", lambda *a, **o: wanted.append(o["beliefs"]) or prove(*a, **o))
     rue.select(rue.domains.Medical(seed=1).sample(6, seed=1), 3, by="regret")
     assert wanted == [0, 0]
+
+
+def test_one_is_not_many():
+    """How many there are is told by one function; the check of certificates has words of its own."""
+    for path in Path(rue.__file__).parent.rglob("*.py"):
+        if path.name != "certificate.py":
+            assert not re.search(r"\} (\w+ )?are (off|so) in all", path.read_text()), path
+    assert in_all(1, "state") == "1 state is off in all"
+    assert in_all(2, "line", "so") == "2 lines are so in all"
