@@ -170,7 +170,7 @@ def selected(count, **options) -> Callable[[], object]:
 MODELS = {
     "row sums to 0.9": (
         with_row([0.4, 0, 0.5]),
-        ('probabilities of choice 1 (state 0, action "1") sum to 0.9 in sample 1', "expected 1", "1 choices are off"),
+        ('probabilities of choice 1 (state 0, action "1") sum to 0.9 in sample 1', "expected 1", "1 choice is off"),
     ),
     "row of zeros in one sample": (
         with_row([0, 0, 0]),
@@ -183,14 +183,14 @@ MODELS = {
     ),
     "nan probability": (
         with_row([math.nan, 0, 0.5]),
-        ("to state 0 is nan in sample 1", "expected 0 to 1", "1 are off"),
+        ("to state 0 is nan in sample 1", "expected 0 to 1", "1 is off"),
     ),
-    "infinite probability": (with_row([math.inf, 0, 0.5]), ("is inf in sample 1", "expected 0 to 1", "1 are off")),
+    "infinite probability": (with_row([math.inf, 0, 0.5]), ("is inf in sample 1", "expected 0 to 1", "1 is off")),
     "nan cost": (
         with_cost(math.nan),
-        ('the cost of choice 1 (state 0, action "1") is nan in sample 1', "finite", "1 are"),
+        ('the cost of choice 1 (state 0, action "1") is nan in sample 1', "finite", "1 is"),
     ),
-    "infinite cost": (with_cost(math.inf), ("is inf in sample 1", "expected a finite number", "1 are off in all")),
+    "infinite cost": (with_cost(math.inf), ("is inf in sample 1", "expected a finite number", "1 is off in all")),
     "negative cost": (
         with_cost(-3.0),
         (
@@ -198,7 +198,7 @@ MODELS = {
             "expected 0 or more",
             "add a constant to every cost",
             "discount",
-            "1 are off in all",
+            "1 is off in all",
         ),
     ),
     "many bad costs": (lambda: dense(lambda transition, cost: cost.fill(math.nan)), ("6 are off in all",)),
@@ -218,7 +218,7 @@ MODELS = {
     ),
     "state without action": (
         lambda: dense(goals=[]),
-        ("state 2 has no action and is no goal", "expected", "1 states are so in all"),
+        ("state 2 has no action and is no goal", "expected", "1 state is so in all"),
     ),
     "initial too large": (lambda: dense(initial=3), ("initial state 3 is out of range", "expected 0 to 2")),
     "initial negative": (lambda: dense(initial=-1), ("initial state -1 is out of range", "expected 0 to 2")),
@@ -251,14 +251,14 @@ MODELS = {
     "prob of another shape": (model_with(prob=np.ones((3, 2))), ("prob has shape (3, 2)", "expected [4 transitions")),
     "cost of other samples": (model_with(cost=np.ones((3, 1))), ("cost has shape (3, 1)", "[3 choices, 2 samples]")),
     "prob in words": (model_with(prob="certain"), ("prob holds", "expected numbers")),
-    "too few state labels": (lambda: dense(states=["a", "b"]), ("2 state labels", "expected 3")),
+    "too few state labels": (lambda: dense(states=["a", "b"]), ("number of state labels is 2", "expected 3")),
     "half a letter in a label": (
         lambda: dense(states=["a", "b", "c\udc80"]),
         ("a state label has '\\udc80'", "expected text that UTF-8 can hold"),
     ),
     "state label twice": (lambda: dense(states=["a", "b", "a"]), ("state label 'a' is used twice", "expected")),
-    "too few action labels": (lambda: dense(actions=["go"]), ("1 action labels", "expected 2")),
-    "too few sample labels": (model_with(sample_label=("dry",)), ("1 sample labels", "expected 2")),
+    "too few action labels": (lambda: dense(actions=["go"]), ("number of action labels is 1", "expected 2")),
+    "too few sample labels": (model_with(sample_label=("dry",)), ("number of sample labels is 1", "expected 2")),
     "label with a line break": (
         lambda: dense(lambda transition, cost: cost.fill(-1.0), states=["a\nb", "c", "d"]),
         ("is -1.0 in sample 0", "expected 0 or more"),
@@ -271,7 +271,7 @@ MODELS = {
     "pointers too far": (graph_with(choice_ptr=[0, 2, 3, 4]), ("choice_ptr", "4", "expected 0 to 3")),
     "pointers fall": (
         graph_with(choice_ptr=[0, 2, 1, 3]),
-        ("choice_ptr[2] is 1", "expected not less than 2", "1 are off"),
+        ("choice_ptr[2] is 1", "expected not less than 2", "1 is off"),
     ),
     "pointers with two axes": (
         graph_with(choice_ptr=[[0, 2, 3, 3]]),
@@ -283,7 +283,7 @@ MODELS = {
     ),
     "successor out of range": (
         graph_with(successor=[1, 0, 7, 2]),
-        ('successor 7 of choice 1 (state 0, action "1")', "expected 0 to 2", "1 are off in all"),
+        ('successor 7 of choice 1 (state 0, action "1")', "expected 0 to 2", "1 is off in all"),
     ),
     "successor beyond 32 bits": (graph_with(successor=[1, 0, 2**32 + 2, 2]), ("successor", str(2**32 + 2), "expected")),
     "actions out of order": (graph_with(action=[1, 0, 0]), ("action 0 of choice 1", "expected the actions of a state")),
@@ -307,13 +307,13 @@ POLICIES = {
     "half an action": (stationary([0.5, 0, 0]), ("state 0 has no action 0.5", "expected one of 0, 1")),
     "probabilities sum to 0.9": (
         stationary([[0.5, 0.4], [1, 0], [0, 0]]),
-        ("probabilities of state 0 sum to 0.9", "1 in sum", "1 states are off in all"),
+        ("probabilities of state 0 sum to 0.9", "1 in sum", "1 state is off in all"),
     ),
     "negative probability": (stationary([[1.5, -0.5], [1, 0], [0, 0]]), ("state 0", "negative", "expected 0 or more")),
     "nan probability": (stationary([[math.nan, 1], [1, 0], [0, 0]]), ("state 0", "nan", "expected 0 or more")),
     "probability of a missing action": (
         stationary([[1, 0], [0.5, 0.5], [0, 0]]),
-        ("probability 0.5 is given to action 1 in state 1", "expected 0", "1 are off in all"),
+        ("probability 0.5 is given to action 1 in state 1", "expected 0", "1 is off in all"),
     ),
     "probabilities in words": (stationary([["a", "b"]] * 3), ("expected",)),
     "ragged probabilities": (stationary([[1], [1, 0], [0]]), ("expected",)),
@@ -502,7 +502,7 @@ BUILDERS = {
     "support misspelt": (counted(support="al"), ("unknown support 'al'", "did you mean 'all'?")),
     "goal of counts out of range": (counted(goals=[7]), ("goal 7 is out of range", "expected 0 to 2")),
     "initial of counts out of range": (counted(initial=9), ("initial state 9 is out of range", "expected 0 to 2")),
-    "state without counts": (counted(goals=[]), ("state 2 has no counts and is no goal", "1 states are so in all")),
+    "state without counts": (counted(goals=[]), ("state 2 has no counts and is no goal", "1 state is so in all")),
     "short row": (
         logged([("a", "go", 1.0, "end"), ("a", "b")]),
         ("row 1 is ('a', 'b')", "expected (state, action, cost"),

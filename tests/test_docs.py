@@ -20,7 +20,7 @@ def test_the_example_in_the_readme_runs(tmp_path, monkeypatch, capsys):
     assert printed.startswith("solved [")
     assert "max regret" in printed and "Simulation(1000 episodes" in printed
     assert (tmp_path / "rescue.rue").exists()
-    assert (tmp_path / "rescue.csv").read_text().startswith("node,state,action,probability\n")
+    assert (tmp_path / "rescue.csv").read_text().startswith("node,state,action,probability,next,start\n")
 
 
 def test_the_demo_in_the_readme_is_what_it_prints(monkeypatch, capsys):

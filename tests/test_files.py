@@ -190,7 +190,7 @@ def test_the_models_differ_in_what_is_stored():
     assert plain().graph.action_label is None
     assert plain().sample_label is None
     assert plain().graph.layout == {}
-    assert laid_out().graph.layout["grid"] == [4, 5]
+    assert laid_out().graph.layout["grid"] == (4, 5)
     assert set(laid_out().scenery) == {"entry_cost", "obstacle"}
     assert two_nodes().nodes == 4
     assert not two_nodes().is_stationary
@@ -301,7 +301,7 @@ def test_the_file_is_a_plain_zip_that_other_tools_can_read(tmp_path):
         header = json.loads(archive.read("header.json"))
         prob = np.load(io.BytesIO(archive.read("prob.npy")), allow_pickle=False)
         assert {member.compress_type for member in archive.infolist()} == {zipfile.ZIP_STORED}
-    assert (header["format"], header["version"], header["kind"]) == ("rue", 1, "model")
+    assert (header["format"], header["version"], header["kind"]) == ("rue", 2, "model")
     assert header["sample_label"] == ["dry year", "wet year, März"]
     assert np.array_equal(prob, plain().prob)
 
@@ -468,25 +468,28 @@ def test_csv_names_states_and_actions(tmp_path):
         ("0", mill, "go\twest"),
         ("0", mill, "it's a risk"),
         ("1", bridge, "go\twest"),
+        ("2", "家", ""),
     ]
-    assert [float(row["probability"]) for row in rows] == [1 / 3, 2 / 3, 1.0]
+    assert [float(row["probability"]) for row in rows[:3]] == [1 / 3, 2 / 3, 1.0]
+    assert [row["next"] for row in rows] == ["1", "0 2", "2", ""]
 
 
-def test_csv_of_a_solution_lists_every_state_that_acts(tmp_path):
+def test_csv_of_a_solution_lists_every_state(tmp_path):
     solution = rue.solve(laid_out(), rue.Regret())
     rows = read_csv(saved(tmp_path, solution, "policy.csv"))
     graph = laid_out().graph
-    assert [row["state"] for row in rows] == [label for i, label in enumerate(graph.state_label) if not graph.goal[i]]
+    assert [row["state"] for row in rows] == list(graph.state_label)
     assert rows[13]["state"] == "(row 2, column 3)"
     chosen = [graph.action_label[graph.action[choice]] for choice in solution.policy.choice]
-    assert [row["action"] for row in rows] == chosen
-    assert {float(row["probability"]) for row in rows} == {1.0}
+    assert [row["action"] for row in rows] == [*chosen, ""]
+    assert {float(row["probability"]) for row in rows[:-1]} == {1.0}
 
 
 def test_json_names_states_actions_and_next_nodes(tmp_path):
     controller = json.loads(saved(tmp_path, two_nodes(), "policy.json").read_text(encoding="utf-8"))
     mill, bridge, home = named().graph.state_label
-    assert controller["graph"] == named().graph.fingerprint
+    assert (controller["format"], controller["version"]) == ("rue policy", 1)
+    assert controller["graph"]["fingerprint"] == named().graph.fingerprint
     assert controller["start"] == [{"node": 0, "probability": 1.0}]
     assert [(node["node"], node["state"]) for node in controller["nodes"]] == [
         (0, mill),
@@ -495,9 +498,15 @@ def test_json_names_states_actions_and_next_nodes(tmp_path):
         (3, home),
     ]
     assert [node["actions"] for node in controller["nodes"]] == [
-        [{"action": "it's a risk", "probability": 1.0, "next": {mill: 1, home: 3}}],
-        [{"action": "go\twest", "probability": 1.0, "next": {bridge: 2}}],
-        [{"action": "go\twest", "probability": 1.0, "next": {home: 3}}],
+        [
+            {
+                "action": "it's a risk",
+                "probability": 1.0,
+                "next": [{"state": mill, "node": 1}, {"state": home, "node": 3}],
+            }
+        ],
+        [{"action": "go\twest", "probability": 1.0, "next": [{"state": bridge, "node": 2}]}],
+        [{"action": "go\twest", "probability": 1.0, "next": [{"state": home, "node": 3}]}],
         [],
     ]
 
@@ -516,9 +525,10 @@ def test_json_holds_the_start_of_a_mixture(tmp_path):
 def test_without_names_exports_carry_numbers(tmp_path):
     policy = POLICIES["stationary"]()
     rows = read_csv(saved(tmp_path, policy, "policy.csv"))
-    assert [(row["state"], row["action"]) for row in rows] == [("0", "1"), ("1", "0")]
+    assert [(row["state"], row["action"]) for row in rows] == [("0", "1"), ("1", "0"), ("2", "")]
     controller = json.loads(saved(tmp_path, policy, "policy.json").read_text())
-    assert controller["nodes"][0]["actions"] == [{"action": "1", "probability": 1.0, "next": {"0": 0, "2": 2}}]
+    outcomes = [{"state": "0", "node": 0}, {"state": "2", "node": 2}]
+    assert controller["nodes"][0]["actions"] == [{"action": "1", "probability": 1.0, "next": outcomes}]
 
 
 def test_an_export_of_a_solution_is_that_of_its_policy(tmp_path):

@@ -284,8 +284,8 @@ def test_the_built_in_currents_are_small_and_credited():
     assert "MET Norway" in domain.credit and "CC BY 4.0" in domain.credit and "NLOD" in domain.credit
     assert BUILT_IN.stat().st_size < 400_000
     layout = domain.graph.layout
-    json.dumps(layout)
-    assert layout["grid"] == [16, 16] and layout["credit"] == domain.credit
+    json.dumps(dict(layout))
+    assert layout["grid"] == (16, 16) and layout["credit"] == domain.credit
     assert [layout["cell"][domain.graph.initial], layout["start"]] == [domain.region.start] * 2
     assert layout["cell"][int(np.flatnonzero(domain.graph.goal)[0])] == layout["goal"]
     assert sum(value is None for value in layout["depth"]) == 256 - domain.region.water.sea.sum()

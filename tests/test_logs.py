@@ -129,9 +129,9 @@ def _read(path: Path, **options: object) -> list:
         (PLAIN, {"episode": "who"}, ("unknown column 'who'",)),
         (PLAIN, {"episode": "state", "next_state": "then"}, ("unknown column 'then'",)),
         (PLAIN, {"state": ""}, ("expected names from the header",)),
-        (PLAIN, {"cost": None}, ("expected names from the header",)),
+        (PLAIN, {"cost": None}, ("cost is None; expected text",)),
         ("state,state,action,cost,next_state\na,b,c,1,d\n", {}, ("column 'state' is there 2 times",)),
-        (PLAIN.replace("1.5", "much"), {}, ("line 2: cost is 'much'; expected a number", "1 lines are so in all")),
+        (PLAIN.replace("1.5", "much"), {}, ("line 2: cost is 'much'; expected a number", "1 line is so in all")),
         (PLAIN.replace("1.5", "n/a").replace(",2,", ",inf,"), {}, ("line 2: cost is 'n/a'", "2 lines are so in all")),
         (PLAIN.replace("1.5", ""), {}, ("line 2: cost is empty",)),
         (PLAIN.replace("1.5", "1_5"), {}, ("cost is '1_5'",)),
@@ -148,6 +148,12 @@ def _read(path: Path, **options: object) -> list:
         (PLAIN, {"unfinished": "guess"}, ("unknown way with unfinished episodes 'guess'",)),
         ("a,b,action,cost,next_state\n,x,go,1,end\n", {"state": ("a", "b")}, ("the cell of a, b is empty",)),
         ("state,action,cost,next_state\n" + "x" * 140_000 + ",go,1,end\n", {}, ("no table of text",)),
+        ("x" * 3_000_000, {}, ("no table of text (a line has more than 1000000 characters)",)),
+        (
+            "s0,b,2.198,s1\ns1,b,1,end\n",
+            {},
+            ("the first line looks like data (s0, b, 2.198, s1)", "expected a header with state, action, next_state"),
+        ),
         ("who,state,action,cost\n1,a,go,1\n2,a,go,1\n", {"episode": "who"}, ("line 2: episode '1' ends", "2 episodes")),
         ("who,state,action,cost\n,a,go,1\n", {"episode": "who", "end": "x"}, ("line 2: the cell of who is empty",)),
         ("who,state,action,cost\n1,a,,1\n", {"episode": "who", "end": "x"}, ("line 2: the cell of action is empty",)),
@@ -346,6 +352,14 @@ def test_the_cost_of_a_choice_has_its_standard_error(write):
 LEARN = ("learn", "log.csv", "--initial", "new", "--goal", "retired", "--samples", 30, "--seed", 4, "-o", "m.rue")
 
 
+def test_rows_after_a_goal_are_counted_as_such(run, write):
+    log = write(PLAIN + "retired,run,1,new\nretired,run,1,retired\n")
+    counts = rue.count_transitions(read_log(log), initial="new", goals=["retired"])
+    assert (counts.after_goal, counts.tried.sum()) == (2, 4)
+    assert "log.csv: 6 rows (2 of them left out, after a goal), 3 states" in run(*LEARN).words
+    assert run(*LEARN, "--json").json["after_goal"] == 2
+
+
 def test_learn_draws_what_the_library_draws(run, write):
     log = read_log(write(PLAIN))
     words = run(*LEARN).words
@@ -440,7 +454,7 @@ UNFINISHED = PLAIN.replace("next_state", "who").replace("worn\n", "1\n").replace
         (
             PLAIN, (),
             'it in goals, or unvisited="dead end"',
-            "never leaves state 'retired', which is no goal; expected it as a --goal, or --dead-ends; 1 states",
+            "never leaves state 'retired', which is no goal; expected it as a --goal, or --dead-ends; 1 state is so",
         ),
         (
             PLAIN.replace("10", "-10"), ("--goal", "retired"),
@@ -526,4 +540,4 @@ def test_the_commands_in_the_documentation_run(run, tmp_path):
     assert "5001 rows, 34 states, 95 choices, 41 of them tried fewer than 10 times" in printed["learn"]
     assert "1000 samples, none of which the methods have seen" in printed["compare"]
     assert "with a probability of at most 0.3 %" in printed["evaluate"]
-    assert (tmp_path / "policy.csv").read_text().startswith("node,state,action,probability\n")
+    assert (tmp_path / "policy.csv").read_text().startswith("node,state,action,probability,next,start\n")

@@ -203,7 +203,7 @@ def test_states_that_a_log_never_leaves_can_be_dead_ends():
     rows = [("a", "risk", 0.0, "lost"), ("a", "risk", 0.0, "end"), ("a", "safe", 5.0, "end")]
     model = rue.from_transitions(rows, samples=3, seed=1, initial="a", goals=["end"], unvisited="dead end")
     solution = rue.solve(model, rue.Regret())
-    assert solution.policy.to_csv().splitlines()[1] == "0,a,safe,1.0"
+    assert solution.policy.to_csv().splitlines()[1] == "0,a,safe,1.0,2,1.0"
 
 
 def test_stationary_policies_from_actions_and_from_probabilities():

@@ -483,6 +483,35 @@ def test_hundreds_of_problems_are_a_small_page(without_figures):
     assert text.count('class="problem"') == 300
 
 
+def long_winded() -> rue.UMDP:
+    """States, actions and samples with names of thousands of letters."""
+    builder = rue.Builder(3)
+    for number in range(14):
+        after = f"{'state ' * 2000}{number + 1}"
+        builder.add(f"{'state ' * 2000}{number}", "act " * 2000, {after: 1.0}, cost=[1.0, 2.0, 3.0])
+    model = builder.goal(f"{'state ' * 2000}14").build()
+    return rue.UMDP(model.graph, model.prob, model.cost, [f"{'sample ' * 2000}{k}" for k in range(3)])
+
+
+def test_long_names_and_many_runs_are_a_small_page(recwarn):
+    model = long_winded()
+    found = rue.solve(model, rue.Average(), bound=False)
+    text = compare_page("m" * 10_000, model, {f"{'method ' * 1000}{number}": found for number in range(60)})
+    assert len(text) < 3_000_000
+    assert "The first 24 of 60 methods." in text
+    assert not recwarn.list
+
+
+def test_tables_of_policies_end_when_there_is_no_room(monkeypatch, without_figures):
+    monkeypatch.setattr(page, "MOST_BYTES", 1)
+    model = long_winded()
+    found = rue.solve(model, rue.Average(), bound=False)
+    records = [record(f"m{number}.rue", "average", list(found.regret), size="") for number in range(20)]
+    text = make_page(records, load_model=lambda text: model, load_solution=lambda key: found)
+    assert text.count("Its first 12 rows of 14") == 1
+    assert len(text) < 300_000
+
+
 def test_a_model_without_a_map_and_methods_without_a_bound():
     model = evil_model()
     found = rue.solve(model, rue.Average(), bound=False)

@@ -342,8 +342,8 @@ def test_what_cannot_be_drawn_is_one_line(rescue, tmp_path):
         ({"grid": [6, 7], "cell": [-1] * 42}, "cell 0 has 0 states"),
         ({"grid": [6, 7], "heading": [None] * 8}, "some action has no heading"),
         ({"grid": [6, 7], "depth": [1.0]}, "it has 1 numbers of depth; expected 42"),
-        ({"grid": [0, 7]}, "its grid has 0 × 7 cells"),
-        ({"grid": 7}, "cannot be drawn"),
+        ({"grid": [0, 7]}, "the number of rows in the layout is 0; expected 1"),
+        ({"grid": 7}, "the grid of the layout is 7"),
         ({"grid": [6, 7], "cell_size": "wide"}, "could not convert string to float"),
     ):
         with pytest.raises(rue.BadInput, match=message):

@@ -1,5 +1,8 @@
 """rue: one policy for many possible worlds, with small worst-case regret, exact figures and proofs."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from rue import domains, theory
 from rue.build import Builder, Counts, count_transitions, from_counts, from_transitions
 from rue.certificate import Certificate, verify
@@ -27,6 +30,24 @@ from rue.solvers import (
 )
 
 __version__ = "0.1.0"
+
+# Modules for who draws or runs experiments: imported when they are asked for, since they take their time.
+_LATER = ("experiments", "report", "visits")
+
+
+if TYPE_CHECKING:  # who checks types sees the modules, and no name that is not there
+    from rue import experiments, report, visits  # noqa: F401
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in _LATER:
+            return import_module(f"rue.{name}")
+        raise AttributeError(f"module 'rue' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
 
 __all__ = [
     "UMDP",

@@ -1,11 +1,25 @@
 """Checks of single values at the door, with one wording for all of them."""
 
 import math
+import os
+import sys
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from rue.errors import BadInput, unknown_name
+
+# The memory that a machine is taken to have if it does not say.
+USUAL_MEMORY = 16e9
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+def in_all(count: int, noun: str = "", what: str = "off") -> str:
+    """How many are so, for the end of a message: "1 state is off in all", "3 are off in all"."""
+    name = f" {noun}{'' if count == 1 else 's'}" if noun else ""
+    return f"{count}{name} {'is' if count == 1 else 'are'} {what} in all"
 
 
 def whole_number(name: str, value: object, low: int, high: int | None = None) -> int:
@@ -27,7 +41,7 @@ def real_number(name: str, value: object, expected: str, low: float, high: float
     """The value as a finite float in its closed range."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         raise BadInput(f"{name} is {value!r}; expected {expected}")
-    if not (low <= value <= high and math.isfinite(value)):
+    if not (low <= value <= min(high, sys.float_info.max)):
         raise BadInput(f"{name} is {value}; expected {expected}")
     return float(value)
 
@@ -45,6 +59,34 @@ def one_of(kind: str, value: object, known: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in names:
         raise unknown_name(kind, str(value), names)
     return value
+
+
+def text_path(value: object) -> Path:
+    """The value as the name of a file."""
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        raise BadInput(f"the file is {value!r}; expected its name")
+    return Path(value)
+
+
+def labels(kind: str, values: object) -> tuple[str, ...] | None:
+    """The values as texts; None if there are none. Whether they are different is not looked at."""
+    if values is None:
+        return None
+    try:
+        if not isinstance(values, str | bytes):
+            return tuple(str(value) for value in values)  # type: ignore[attr-defined]
+    except TypeError:
+        pass
+    raise BadInput(f"the {kind} labels are {values!r}; expected a list of names")
+
+
+def one_index(name: str, value: object, size: int) -> int:
+    """The value as an index of something that has `size` items."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise BadInput(f"{name} is {value!r}; expected a whole number from 0 to {size - 1}")
+    if not 0 <= value < size:
+        raise BadInput(f"{name} {value} is out of range; expected 0 to {size - 1}")
+    return int(value)
 
 
 def index_array(name: str, values: object, size: int) -> np.ndarray:
@@ -71,8 +113,71 @@ def number_array(name: str, values: object) -> np.ndarray:
     """The values as a table of floats."""
     try:
         array = np.asarray(values)
-        if not np.iscomplexobj(array):
+        if array.dtype.kind in "biufO":
             return array.astype(float)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         pass
     raise BadInput(f"{name} is not a table of numbers, or its rows differ in length; expected numbers")
+
+
+def frozen_array(name: str, values: object, dtype: type) -> np.ndarray:
+    """The values as a contiguous read-only array; no copy when it is one already.
+
+    What would not survive the conversion is refused: fractions and numbers out of range where indices are expected,
+    text and complex numbers everywhere.
+    """
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise BadInput(f"{name} is no table of numbers, or its rows differ in length; expected numbers") from None
+    whole = np.issubdtype(dtype, np.integer)
+    if given.size and whole and given.dtype.kind not in "iu":
+        raise BadInput(f"{name} holds {given.dtype} values; expected integers")
+    if given.size and given.dtype.kind not in "biufO":
+        raise BadInput(f"{name} holds {given.dtype} values; expected numbers")
+    if given.size and whole and not np.can_cast(given.dtype, dtype):
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        for value in (given.max(), given.min()):
+            if not least <= value <= most:
+                raise BadInput(f"{name} holds {value}; expected numbers from {least} to {most}")
+    try:
+        with np.errstate(over="ignore"):  # infinite, and left to who knows what is too large
+            array: np.ndarray = np.asarray(given, dtype=dtype, order="C")
+    except (OverflowError, TypeError, ValueError):
+        raise BadInput(f"{name} holds {given.dtype} values; expected numbers") from None
+    if array.flags.writeable:
+        array = array.copy() if np.shares_memory(array, given) else array
+        array.flags.writeable = False
+    return array
+
+
+def check_memory(what: str, size: float, advice: str = "") -> None:
+    """Refuse what would need more bytes than the machine has, before any of them is taken."""
+    most = _machine_memory()
+    if size > most:
+        size = float(min(size, 10**30))
+        raise BadInput(
+            f"{what} would take {size_text(size)} of memory; expected at most {size_text(most)}, what this machine "
+            f"has{advice and ': '}{advice}"
+        )
+
+
+def size_text(size: float) -> str:
+    """A number of bytes in words: "13 GB"."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size / 1e3:.3g} kB"
+
+
+@cache
+def _machine_memory() -> float:
+    """The memory of the machine, or of the container that we are in."""
+    try:
+        machine = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        machine = USUAL_MEMORY
+    try:
+        return min(machine, float(CGROUP_LIMIT.read_text()))
+    except (OSError, ValueError):  # there is none, or it says "max"
+        return machine

@@ -5,11 +5,12 @@ Everything here is plain array work. What the arrays mean, and whether they make
 """
 
 from dataclasses import dataclass, replace
+from itertools import chain, count
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._check import index_array, number_array, real_number
+from rue._check import in_all, index_array, number_array, real_number
 from rue.errors import BadInput
 
 # Arrays are singular nouns with their axes beside them; numpy's own types say no more than this.
@@ -69,8 +70,8 @@ def from_dense(transition: ArrayLike, cost: ArrayLike, initial: int, goals: Arra
 def with_discount(flat: Flat, discount: float) -> Flat:
     """The shortest path that is equivalent to a discounted problem.
 
-    Every step goes on with probability γ and else ends in a new goal, "end". Costs may be negative
-    (rewards): then all are shifted up by the same amount per step, and goals become states that wait for
+    Every step goes on with probability γ and else ends in a new goal, "end" (or "end 2", if there is one). Costs may be
+    negative (rewards): then all are shifted up by the same amount per step, and goals become states that wait for
     the end, so that each policy takes the same number of steps, 1/(1−γ) in expectation, and pays the
     same shift. Values move by a constant; regrets stay what they were.
     """
@@ -91,8 +92,14 @@ def with_discount(flat: Flat, discount: float) -> Flat:
         trans_ptr=flat.trans_ptr + np.arange(choices + 1),
         successor=np.insert(flat.successor, ends, states),
         prob=np.insert(flat.prob * discount, ends, np.full((1, samples), 1 - discount), axis=0),
-        state_label=None if flat.state_label is None else (*flat.state_label, "end"),
+        state_label=None if flat.state_label is None else (*flat.state_label, _free_name("end", flat.state_label)),
     )
+
+
+def _free_name(name: str, used: tuple[str, ...]) -> str:
+    """The name, with a number if it is used already."""
+    taken = set(used)
+    return next(new for new in chain([name], (f"{name} {number}" for number in count(2))) if new not in taken)
 
 
 def _let_goals_wait(flat: Flat, shift: float) -> Flat:
@@ -125,5 +132,5 @@ def _refuse_states_without_actions(exists: Array, is_goal: Array) -> None:
     if stuck.size:
         raise BadInput(
             f"state {stuck[0]} has no action and is no goal; expected an action or a place in goals; "
-            f"{stuck.size} states are so in all"
+            f"{in_all(stuck.size, 'state', 'so')}"
         )

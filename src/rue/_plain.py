@@ -3,7 +3,12 @@
 import math
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
+
+import numpy as np
+
+from rue.errors import BadInput
 
 NO_LETTER = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # controls, halves of letters, and no letters
 
@@ -19,6 +24,30 @@ def plain(value: Any) -> Any:
     return value
 
 
+def frozen(name: str, value: Any) -> Any:
+    """A copy of a value that a JSON file can hold, in tuples and read-only mappings, so that nobody can change it."""
+    if isinstance(value, Mapping):
+        odd = next((key for key in value if not isinstance(key, str)), None)
+        if odd is not None:
+            raise BadInput(f"{name} has the key {odd!r}; expected text")
+        return MappingProxyType({key: frozen(f"{name}, {key!r}", item) for key, item in value.items()})
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, list | tuple):
+        return tuple(frozen(name, item) for item in value)
+    if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    what = repr(value) if isinstance(value, float) else f"a {type(value).__name__}"
+    raise BadInput(f"{name} holds {what}; expected plain finite numbers, words, lists and mappings")
+
+
+def thawed(value: Any) -> Any:
+    """What was frozen, in lists and dictionaries, as files and pickles want it."""
+    if isinstance(value, Mapping):
+        return {key: thawed(item) for key, item in value.items()}
+    return [thawed(item) for item in value] if isinstance(value, tuple) else value
+
+
 def one_line(name: str) -> str:
     """A name of somebody else's on one line, and with � for what is no letter.
 
@@ -26,3 +55,10 @@ def one_line(name: str) -> str:
     them.
     """
     return NO_LETTER.sub("�", " ".join(name.split()))
+
+
+def short_line(name: str, most: int = 40) -> str:
+    """A name on one line with so many letters at most: what is too much is left out of its middle."""
+    whole = one_line(name)
+    half = (most - 1) // 2
+    return whole if len(whole) <= most else f"{whole[:half]}…{whole[-half:]}"

@@ -10,21 +10,22 @@ and no policy can hedge against what all samples agree on. If a choice may lead 
 after any action, with n(s') = 0 where it has not done so yet, the posterior is wide where the counts are small.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._check import index_array, number_array, one_of, real_number, whole_number
+from rue._check import check_memory, frozen_array, in_all, index_array, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue._flat import Array, Flat
 from rue._linear import ranges
 from rue.errors import BadInput
 from rue.model import UMDP, Graph, surely_reaching
 
+T = TypeVar("T")
 Numbers = float | Sequence[float] | Array
 
 
@@ -99,10 +100,14 @@ class Builder:
         if stuck:
             raise BadInput(
                 f"state {stuck[0]!r} has no action and is no goal; expected add() or goal() for it; "
-                f"{len(stuck)} states are so in all"
+                f"{in_all(len(stuck), 'state', 'so')}"
             )
         if not names:
             raise BadInput("there are no states; expected add() and goal() before build()")
+        check_memory(
+            f"a model of {self._samples} samples",
+            16 * self._samples * sum(len(row) + 1 for row, _ in self._choices.values()),
+        )
         keys = sorted(self._choices)
         rows = [self._choices[key][0] for key in keys]
         flat = Flat(
@@ -123,8 +128,8 @@ class Builder:
 
     def _per_sample(self, values: Numbers, where: str) -> Array:
         try:
-            array = np.asarray(values, dtype=float)
-        except (TypeError, ValueError):
+            array = number_array(where, values)
+        except BadInput:
             raise BadInput(f"{where} is {values!r}; expected a number, or one for each sample") from None
         if array.shape not in ((), (self._samples,)):
             raise BadInput(f"{where} has shape {array.shape}; expected a number or {self._samples} numbers")
@@ -145,12 +150,47 @@ class Counts:
     initial: int
     state_label: tuple[str, ...] | None = None
     action_label: tuple[str, ...] | None = None
+    after_goal: int = 0  # rows of the log that leave a goal, and are not counted
+
+    def __post_init__(self) -> None:
+        for name, dtype in _COUNTS_FIELDS.items():
+            object.__setattr__(self, name, frozen_array(name, getattr(self, name), dtype))
+        for name, of, size in (
+            ("choice_ptr", "choices", self.action.size),
+            ("trans_ptr", "transitions", self.successor.size),
+        ):
+            ptr = getattr(self, name)
+            if ptr.ndim != 1 or not ptr.size or ptr[0] != 0 or ptr[-1] != size or (np.diff(ptr) < 0).any():
+                raise BadInput(f"{name} does not rise from 0 to {size}, the number of {of}; expected that")
+        for name, shape in (
+            ("action", (self.trans_ptr.size - 1,)),
+            ("count", self.successor.shape),
+            ("cost", self.action.shape),
+            ("cost_spread", self.action.shape),
+        ):
+            if getattr(self, name).shape != shape:
+                raise BadInput(f"{name} has shape {getattr(self, name).shape}; expected {shape}")
+        if ((self.successor < 0) | (self.successor >= self.choice_ptr.size - 1)).any():
+            raise BadInput(f"successor is out of range somewhere; expected 0 to {self.choice_ptr.size - 2}")
+        if not ((self.count >= 0) & (self.count < np.inf)).all():
+            raise BadInput("count is negative or not finite somewhere; expected 0 or more")
 
     @property
     def tried(self) -> Array:  # [C]
         """How often each choice was taken."""
         choice = np.repeat(np.arange(self.action.size), np.diff(self.trans_ptr))  # [T]
         return np.bincount(choice, self.count, self.action.size)
+
+
+_COUNTS_FIELDS: dict[str, type] = {
+    "choice_ptr": np.int64,
+    "action": np.int64,
+    "trans_ptr": np.int64,
+    "successor": np.int64,
+    "count": np.float64,
+    "cost": np.float64,
+    "cost_spread": np.float64,
+}
 
 
 def from_counts(
@@ -197,19 +237,31 @@ def from_counts(
     if support == "state":
         table = _share_outcomes(table, _safe_states(table) if discount is None else None)
     rng = np.random.default_rng(check_seed(seed))
-    draw = rng.standard_gamma(np.repeat(table.count[:, None] + pseudo_counts, samples, axis=1))
-    draw = np.maximum(draw, np.finfo(float).tiny)  # a tiny shape can round to zero in all outcomes at once
-    total = np.add.reduceat(draw, table.trans_ptr[:-1], axis=0)
+    _check_size(table.count.size, samples)
+    draw = rng.standard_gamma(table.count[:, None] + pseudo_counts, (table.count.size, samples))
+    np.maximum(draw, np.finfo(float).tiny, out=draw)  # a tiny shape can round to zero in all outcomes at once
+    total = np.add.reduceat(draw, table.trans_ptr[:-1], axis=0) if draw.size else draw
+    draw /= np.repeat(total, np.diff(table.trans_ptr), axis=0)
+    draw.flags.writeable = False  # so that it need not be copied
     price = np.repeat(table.cost[:, None], samples, axis=1)
     if noise:
         price = price + noise * table.cost_spread[:, None] * rng.standard_normal(price.shape)
         price = price if discount is not None else np.maximum(price, 0.0)
     flat = Flat(
         table.choice_ptr, table.action, table.trans_ptr, table.successor,
-        draw / np.repeat(total, np.diff(table.trans_ptr), axis=0), price,
+        draw, price,
         table.initial, table.state_label, table.action_label,
     )  # fmt: skip
     return UMDP.from_flat(flat, discount)
+
+
+def _check_size(transitions: int, samples: int) -> None:
+    """Refuse what does not fit into memory, with the size that it would have."""
+    # The probabilities, what they are divided by, and the rows and columns of the graph.
+    check_memory(
+        f"a model of {transitions} transitions and {samples} samples", 8 * transitions * (2 * samples + 4),
+        'fewer samples, fewer names of states and actions, or support="observed"',
+    )  # fmt: skip
 
 
 def _share_outcomes(counts: Counts, safe: Array | None) -> Counts:
@@ -222,6 +274,7 @@ def _share_outcomes(counts: Counts, safe: Array | None) -> Counts:
     pair = np.unique((choice_state[trans_choice] * states + counts.successor)[shared])  # (state, what followed it)
     pair_ptr = np.searchsorted(pair, np.arange(states + 1) * states)
     width = np.diff(pair_ptr)[choice_state]
+    _check_size(int(width.sum()), 2)  # before any of them is made
     added = (
         np.repeat(np.arange(counts.action.size), width) * states + pair[ranges(pair_ptr[choice_state], width)] % states
     )
@@ -276,24 +329,31 @@ def count_transitions(
     goals: Iterable[Hashable],
     unvisited: Literal["refuse", "dead end"] = "refuse",
 ) -> Counts:
-    """Count logged rows (state, action, cost, next state)."""
+    """Count logged rows (state, action, cost, next state).
+
+    What happens after a goal does not matter: rows that leave one are left out, and `Counts.after_goal` says how many.
+    """
     one_of("way with unvisited states", unvisited, ("refuse", "dead end"))
     if isinstance(goals, str):  # its letters would be the goals
         raise BadInput(f"goals is {goals!r}; expected a list of states, such as [{goals!r}]")
+    (initial,) = _names("initial", [initial])
     state: dict[Hashable, int] = {initial: 0}
     action: dict[Hashable, int] = {}
-    ends = set(goals)
+    ends = _names("goals", goals)
+    after_goal = 0
     seen: dict[tuple[int, int], dict[int, int]] = {}
     paid: dict[tuple[int, int], _Spread] = {}
     number = -1
-    for number, row in enumerate(rows):
+    for number, row in enumerate(_iterated(rows)):
         try:
             s, a, price, following = row
             price = float(price)
-        except (TypeError, ValueError):
+            hash((s, a, following))
+        except (OverflowError, TypeError, ValueError):
             raise BadInput(f"row {number} is {row!r}; expected (state, action, cost, next state)") from None
         if s in ends:
-            continue  # what happens after the goal does not matter
+            after_goal += 1
+            continue
         key = (state.setdefault(s, len(state)), action.setdefault(a, len(action)))
         target = state.setdefault(following, len(state))
         outcomes = seen.setdefault(key, {})
@@ -325,7 +385,22 @@ def count_transitions(
         initial=0,
         state_label=tuple(str(name) for name in state),
         action_label=tuple(str(name) for name in action),
+        after_goal=after_goal,
     )
+
+
+def _iterated(rows: Iterable[T]) -> Iterator[T]:
+    try:
+        return iter(rows)
+    except TypeError:
+        raise BadInput(f"rows is {rows!r}; expected a list of (state, action, cost, next state)") from None
+
+
+def _names(what: str, names: Iterable[Hashable]) -> set[Hashable]:
+    try:
+        return set(names)
+    except TypeError:
+        raise BadInput(f"{what} is {names!r}; expected names of states") from None
 
 
 @dataclass(eq=False)
@@ -369,7 +444,7 @@ def _handle_unvisited(
     if unvisited == "refuse":
         raise BadInput(
             f"the log never leaves state {stuck[0][0]!r}, which is no goal; expected it in goals, or "
-            f'unvisited="dead end"; {len(stuck)} states are so in all'
+            f'unvisited="dead end"; {in_all(len(stuck), "state", "so")}'
         )
     stay = action.setdefault("stuck", len(action))
     for _, number in stuck:
@@ -396,7 +471,7 @@ def _count_table(counts: ArrayLike, cost: ArrayLike | None, initial: int, goals:
     if stuck.size:
         raise BadInput(
             f"state {stuck[0]} has no counts and is no goal; expected counts or a place in goals; "
-            f"{stuck.size} states are so in all"
+            f"{in_all(stuck.size, 'state', 'so')}"
         )
     state, action = np.nonzero(exists)
     choice, successor = np.nonzero((table[state, action] > 0) | (support == "all"))

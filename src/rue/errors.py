@@ -8,13 +8,19 @@ them is wrong, and so is rue. Everything else is our own bug, and an assertion.
 
 import difflib
 from collections.abc import Iterable
+from itertools import islice
+
+# Of a message, in characters; of names that are listed in it; and of names among which a similar one is looked for.
+LONGEST_MESSAGE, MOST_NAMES, MOST_COMPARED = 2000, 40, 10_000
 
 
 class RueError(Exception):
     """Anything rue raises on purpose; the message is one line, whatever names it quotes."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))
+        line = " ".join(message.split())
+        half = LONGEST_MESSAGE // 2
+        super().__init__(line if len(line) <= LONGEST_MESSAGE else f"{line[:half]} … {line[-half:]}")
 
 
 class BadInput(RueError, ValueError):
@@ -44,6 +50,7 @@ class SolverFailed(RueError):
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> BadInput:
     """The error for a name nobody knows, with the nearest one that exists."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name[:LONGEST_MESSAGE], islice(names, MOST_COMPARED), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return BadInput(f"unknown {kind} {name!r}; {hint}known: {', '.join(names) or 'none'}")
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return BadInput(f"unknown {kind} {name!r}; {hint}known: {', '.join(names[:MOST_NAMES]) or 'none'}{more}")

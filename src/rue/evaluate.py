@@ -35,7 +35,7 @@ from rue.errors import Contradiction, SolverFailed
 from rue.model import UMDP, check_same_graph
 from rue.optimal import optimal_values
 from rue.policy import Policy, check_policy
-from rue.solution import Cache, Limits, Run, check_limits
+from rue.solution import Cache, Limits, Run, check_cache, check_limits
 
 TOLERANCE = 1e-13
 SWEEPS = 400
@@ -108,7 +108,7 @@ def evaluate(
     passed to several calls keeps the optimal values. Threads: all cores unless given; figures do not depend on them.
     """
     check_same_graph(model, check_policy(policy).graph)
-    run = Run(check_limits(limits), cache=cache or Cache(), threads=check_threads(threads))
+    run = Run(check_limits(limits), cache=check_cache(cache), threads=check_threads(threads))
     with run.catching_interrupts():
         return judge(model, policy, run)
 

@@ -10,26 +10,30 @@ here, when it is made; behind this door nothing checks again.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rue import _flat
-from rue._check import index_array
+from rue._check import frozen_array, in_all, index_array, labels, whole_number
 from rue._flat import Array, Flat
 from rue._kernels import reach
+from rue._plain import frozen, thawed
 from rue.errors import BadInput
 
 # Rows are accepted when they sum to one within this, and then divided by their sum.
 ROW_TOLERANCE = 1e-8
-LARGEST_INDEX = np.iinfo(np.int32).max
 LARGEST_COST = 1e100
 # From so many samples on, a better order of the states is worth the time to find it.
 MANY_SAMPLES = 4
+# Of a grid in a layout; each picture has a number for each cell.
+MOST_CELLS = 100_000_000
 
 T = TypeVar("T")
 
@@ -45,20 +49,15 @@ class Graph:
     initial: int
     state_label: tuple[str, ...] | None = None
     action_label: tuple[str, ...] | None = None
-    layout: dict[str, Any] = field(default_factory=dict)  # how to draw it: {"grid": [rows, columns]} for a grid
+    layout: Mapping[str, Any] = field(default_factory=dict)  # how to draw it: {"grid": [rows, columns]} for a grid
 
     def __post_init__(self) -> None:
-        for name, dtype in (
-            ("choice_ptr", np.int64),
-            ("action", np.int32),
-            ("trans_ptr", np.int64),
-            ("successor", np.int32),
-        ):
-            object.__setattr__(self, name, _frozen(name, getattr(self, name), dtype))
+        for name, dtype in GRAPH_FIELDS.items():
+            object.__setattr__(self, name, frozen_array(name, getattr(self, name), dtype))
         object.__setattr__(self, "initial", _integer("initial", self.initial))
-        for name in ("state_label", "action_label"):
-            labels = getattr(self, name)
-            object.__setattr__(self, name, None if labels is None else tuple(str(label) for label in labels))
+        for kind in ("state", "action"):
+            object.__setattr__(self, f"{kind}_label", labels(kind, getattr(self, f"{kind}_label")))
+        object.__setattr__(self, "layout", _check_layout(self.layout))
         _check_graph(self)
 
     @property
@@ -106,6 +105,16 @@ class Graph:
         digest.update(str(self.initial).encode())
         return digest.hexdigest()[:16]
 
+    @cached_property
+    def state_number(self) -> Mapping[str, int]:
+        """The state of each name."""
+        return _numbers_by_name(self.state_label, self.states)
+
+    @cached_property
+    def action_number(self) -> Mapping[str, int]:
+        """The action of each name."""
+        return _numbers_by_name(self.action_label, int(self.action.max(initial=-1)) + 1)
+
     def state_name(self, state: int) -> str:
         """The label of a state, or its number."""
         return str(state) if self.state_label is None else self.state_label[state]
@@ -116,12 +125,24 @@ class Graph:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made anew, so that they are frozen and checked like any other."""
-        return Graph, tuple(getattr(self, field.name) for field in fields(self))
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Graph, tuple({**values, "layout": thawed(self.layout)}.values())
+
+    def __repr__(self) -> str:
+        return f"Graph({self.states} states, {self.choices} choices, {self.transitions} transitions)"
 
     def describe_choice(self, choice: int) -> str:
         """A choice in words, for messages."""
         state, action = int(self.choice_state[choice]), int(self.action[choice])
         return f'choice {choice} (state {self.state_name(state)}, action "{self.action_name(action)}")'
+
+
+GRAPH_FIELDS: dict[str, type] = {
+    "choice_ptr": np.int64,
+    "action": np.int32,
+    "trans_ptr": np.int64,
+    "successor": np.int32,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +163,9 @@ class UMDP:
     def __post_init__(self) -> None:
         if not isinstance(self.graph, Graph):
             raise BadInput(f"the graph is a {type(self.graph).__name__}; expected a rue.Graph")
-        object.__setattr__(self, "prob", _frozen("prob", self.prob, np.float64))
-        object.__setattr__(self, "cost", _frozen("cost", self.cost, np.float64))
-        if self.sample_label is not None:
-            object.__setattr__(self, "sample_label", tuple(str(label) for label in self.sample_label))
+        for name in ("prob", "cost"):
+            object.__setattr__(self, name, frozen_array(name, getattr(self, name), np.float64))
+        object.__setattr__(self, "sample_label", labels("sample", self.sample_label))
         _check_shapes(self)
         object.__setattr__(self, "scenery", _check_scenery(self))
         support = _check_prob(self)
@@ -171,9 +191,9 @@ class UMDP:
         the problem may go on for ever and costs may be negative (see `with_discount`).
         """
         flat = _flat.from_dense(transition, cost, _integer("initial", initial), goals)
-        _check_labels("state", states, flat.choice_ptr.size - 1)
-        labelled = Flat(**{**vars(flat), "state_label": _labels(states), "action_label": _labels(actions)})
-        return cls.from_flat(labelled, discount)
+        state_label = labels("state", states)
+        _check_labels("state", state_label, flat.choice_ptr.size - 1)
+        return cls.from_flat(replace(flat, state_label=state_label, action_label=labels("action", actions)), discount)
 
     @classmethod
     def from_flat(cls, flat: Flat, discount: float | None = None) -> "UMDP":
@@ -190,14 +210,21 @@ class UMDP:
         """The same problem with future costs discounted by γ per step, as a shortest path.
 
         Every step ends the episode with probability 1 − γ. To start from rewards (negative costs) or
-        from a problem without goals, pass `discount` to `from_dense` or to the `Builder`.
+        from a problem without goals, pass `discount` to `from_dense` or to the `Builder`. Labels, layout and scenery
+        stay. The new state has the mean of the scenery, and the layout no longer names the domain, whose draws
+        have another graph.
         """
         graph = self.graph
         flat = Flat(
             graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor,
             self.prob, self.cost, graph.initial, graph.state_label, graph.action_label,
         )  # fmt: skip
-        return UMDP.from_flat(flat, discount)
+        plain = UMDP.from_flat(flat, discount)
+        layout = {name: value for name, value in graph.layout.items() if name != "domain"}
+        if isinstance(layout.get("cell"), tuple):
+            layout["cell"] = (*layout["cell"], -1)
+        scenery = {name: np.vstack([values, values.mean(axis=0)]) for name, values in self.scenery.items()}
+        return UMDP(replace(plain.graph, layout=layout), plain.prob, plain.cost, self.sample_label, scenery)
 
     def subset(self, samples: ArrayLike) -> "UMDP":
         """The model with these samples only, in this order."""
@@ -243,7 +270,7 @@ class UMDP:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made anew; what was worked out is not taken along."""
-        return UMDP, (self.graph, self.prob, self.cost, self.sample_label, self.scenery)
+        return UMDP, (self.graph, self.prob, self.cost, self.sample_label, dict(self.scenery))
 
     def __repr__(self) -> str:
         graph = self.graph
@@ -277,44 +304,26 @@ def _freeze(array: Array) -> Array:
     return array
 
 
-def _frozen(name: str, values: ArrayLike, dtype: type) -> Array:
-    """A contiguous read-only array; no copy when it is one already."""
-    given = np.asarray(values)
-    if np.issubdtype(dtype, np.integer) and given.size and not np.issubdtype(given.dtype, np.integer):
-        raise BadInput(f"{name} holds {given.dtype} values; expected integers")
-    if dtype is np.int32 and given.size and (given.max() > LARGEST_INDEX or given.min() < -LARGEST_INDEX):
-        raise BadInput(f"{name} holds {max(given.max(), -given.min())}; expected numbers below {LARGEST_INDEX}")
-    if np.iscomplexobj(given):
-        raise BadInput(f"{name} holds {given.dtype} values; expected numbers")
-    try:
-        array: Array = np.ascontiguousarray(given, dtype=dtype)
-    except (TypeError, ValueError):
-        raise BadInput(f"{name} holds {given.dtype} values; expected numbers") from None
-    if array.flags.writeable:
-        array = _freeze(array.copy() if np.shares_memory(array, given) else array)
-    return array
-
-
 def _integer(name: str, value: object) -> int:
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         raise BadInput(f"{name} is {value!r}; expected a whole number")
     return int(value)
 
 
-def _labels(labels: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if labels is None else tuple(labels)
+def _numbers_by_name(label: tuple[str, ...] | None, count: int) -> Mapping[str, int]:
+    return {name: number for number, name in enumerate(map(str, range(count)) if label is None else label)}
 
 
-def _check_labels(kind: str, labels: Sequence[str] | None, count: int) -> None:
-    if labels is None:
+def _check_labels(kind: str, label: tuple[str, ...] | None, count: int) -> None:
+    if label is None:
         return
-    if len(labels) != count:
-        raise BadInput(f"there are {len(labels)} {kind} labels; expected {count}")
-    if len(set(labels)) != count:
-        twice = next(label for i, label in enumerate(labels) if label in labels[:i])
+    if len(label) != count:
+        raise BadInput(f"the number of {kind} labels is {len(label)}; expected {count}")
+    if len(set(label)) != count:
+        twice = Counter(label).most_common(1)[0][0]
         raise BadInput(f"the {kind} label {twice!r} is used twice; expected a label of its own for each {kind}")
     try:
-        "".join(labels).encode()
+        "".join(label).encode()
     except UnicodeEncodeError as error:  # half of a letter, as a file name in another encoding may have
         raise BadInput(f"a {kind} label has {error.object[error.start]!r}; expected text that UTF-8 can hold") from None
 
@@ -327,7 +336,7 @@ def _check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
     if bad.size:
         what = "not less" if allow_empty else "more"
         raise BadInput(
-            f"{name}[{bad[0] + 1}] is {ptr[bad[0] + 1]}; expected {what} than {ptr[bad[0]]}; {bad.size} are off in all"
+            f"{name}[{bad[0] + 1}] is {ptr[bad[0] + 1]}; expected {what} than {ptr[bad[0]]}; {in_all(bad.size)}"
         )
 
 
@@ -347,7 +356,7 @@ def _check_graph(graph: Graph) -> None:
         t = outside[0]
         raise BadInput(
             f"successor {graph.successor[t]} of {graph.describe_choice(graph.trans_choice[t])} is out of range; "
-            f"expected 0 to {states - 1}; {outside.size} are off in all"
+            f"expected 0 to {states - 1}; {in_all(outside.size)}"
         )
     if not graph.goal.any():
         raise BadInput("there is no goal; expected at least one state without choices")
@@ -364,7 +373,7 @@ def _check_graph(graph: Graph) -> None:
         _check_labels("action", graph.action_label, len(graph.action_label))
         if graph.choices and graph.action.max() >= len(graph.action_label):
             raise BadInput(
-                f"there are {len(graph.action_label)} action labels; expected {graph.action.max() + 1} or more"
+                f"the number of action labels is {len(graph.action_label)}; expected {graph.action.max() + 1} or more"
             )
 
 
@@ -380,15 +389,44 @@ def _check_shapes(model: UMDP) -> None:
     _check_labels("sample", model.sample_label, samples)
 
 
-def _check_scenery(model: UMDP) -> dict[str, Array]:
+def _check_layout(layout: object) -> Mapping[str, Any]:
+    """The layout, frozen; that of a grid must say how large it is, and a domain is named."""
+    if not isinstance(layout, Mapping):
+        raise BadInput(f"the layout is {layout!r}; expected a mapping such as {{'grid': [rows, columns]}}")
+    plain: Mapping[str, Any] = frozen("the layout", layout)
+    if not isinstance(plain.get("domain", ""), str):
+        raise BadInput(f"the domain of the layout is {plain['domain']!r}; expected text")
+    if "grid" in plain:
+        sides = plain["grid"]
+        if not isinstance(sides, tuple) or len(sides) != 2:
+            raise BadInput(f"the grid of the layout is {sides!r}; expected [rows, columns]")
+        for name, side in zip(("rows", "columns"), sides, strict=True):
+            whole_number(f"the number of {name} in the layout", side, 1, MOST_CELLS)
+        whole_number("the number of cells in the layout", sides[0] * sides[1], 1, MOST_CELLS)
+    return plain
+
+
+def _check_scenery(model: UMDP) -> Mapping[str, Array]:
     """The scenery in read-only arrays, half as wide as other numbers: it is only looked at."""
+    if not isinstance(model.scenery, Mapping):
+        raise BadInput(f"the scenery is a {type(model.scenery).__name__}; expected a mapping of names to arrays")
     scenery = {}
     expected = (model.graph.states, model.samples)
     for name, values in model.scenery.items():
-        scenery[str(name)] = _frozen(f"scenery {name!r}", values, np.float32)
-        if scenery[name].shape != expected:
-            raise BadInput(f"scenery {name!r} has shape {scenery[name].shape}; expected {expected}: states, samples")
-    return scenery
+        if not isinstance(name, str):
+            raise BadInput(f"a part of the scenery is called {name!r}; expected text")
+        array = frozen_array(f"scenery {name!r}", values, np.float32)
+        if array.shape != expected:
+            raise BadInput(f"scenery {name!r} has shape {array.shape}; expected {expected}: states, samples")
+        odd = ~np.isfinite(array)
+        if odd.any():
+            state, sample = (int(i) for i in np.argwhere(odd)[0])
+            raise BadInput(
+                f"scenery {name!r} is {array[state, sample]} in state {model.graph.state_name(state)} and sample "
+                f"{model.sample_name(sample)}; expected finite numbers of 32 bits; {in_all(int(odd.sum()))}"
+            )
+        scenery[name] = array
+    return MappingProxyType(scenery)
 
 
 def _check_prob(model: UMDP) -> Array:
@@ -400,7 +438,7 @@ def _check_prob(model: UMDP) -> Array:
         raise BadInput(
             f"the probability of {graph.describe_choice(graph.trans_choice[bad])} to state "
             f"{graph.state_name(graph.successor[bad])} is {prob[bad, sample]} in sample {model.sample_name(sample)}; "
-            f"expected 0 to 1; {wrong} are off in all"
+            f"expected 0 to 1; {in_all(wrong)}"
         )
     if worst <= 1e-15 or graph.choices == 0:
         return _freeze(support)
@@ -410,7 +448,7 @@ def _check_prob(model: UMDP) -> Array:
         choice, sample = (int(i) for i in np.argwhere(off)[0])
         raise BadInput(
             f"probabilities of {graph.describe_choice(choice)} sum to {total[choice, sample]:.10g} in sample "
-            f"{model.sample_name(sample)}; expected 1; {int(off.any(axis=1).sum())} choices are off in all"
+            f"{model.sample_name(sample)}; expected 1; {in_all(int(off.any(axis=1).sum()), 'choice')}"
         )
     if worst > 1e-15:
         object.__setattr__(model, "prob", _freeze(prob / np.repeat(total, np.diff(graph.trans_ptr), axis=0)))
@@ -437,7 +475,7 @@ def _check_cost(model: UMDP) -> None:
             choice, sample = (int(i) for i in np.argwhere(bad)[0])
             raise BadInput(
                 f"the cost of {graph.describe_choice(choice)} is {cost[choice, sample]} in sample "
-                f"{model.sample_name(sample)}; expected {expected}; {int(bad.sum())} are off in all"
+                f"{model.sample_name(sample)}; expected {expected}; {in_all(int(bad.sum()))}"
             )
 
 
@@ -516,7 +554,7 @@ def _check_goal_in_reach(model: UMDP) -> None:
         f"no policy reaches a goal with probability one from the initial state "
         f"{model.graph.state_name(model.graph.initial)} in sample {model.sample_name(sample)}: no goal can be reached "
         f"from state {model.graph.state_name(state)}; expected a way round such states; "
-        f"{len(hopeless)} samples are off in all"
+        f"{in_all(len(hopeless), 'sample')}"
     )
 
 

@@ -23,13 +23,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rue._check import real_number
 from rue._flat import Array
 from rue._kernels import shortest
 from rue._linear import ranges, solve_chain
 from rue._threads import check_threads, each
-from rue.errors import SolverFailed
+from rue.errors import BadInput, SolverFailed
 from rue.model import UMDP, check_model, outward_order
-from rue.solution import Cache, Run
+from rue.solution import Cache, Run, check_cache
 from rue.structure import inner_choices, proper_in, sweep_order
 
 # Relative width of the intervals that is asked for; rounding may leave them a little wider.
@@ -62,6 +63,11 @@ class OptimalValues:
     choice: Array  # [S, K]; -1 at goals and dead ends
     complete: bool  # False if a limit came first: the bounds hold but are wide
 
+    def __repr__(self) -> str:
+        states, samples = self.lower.shape
+        ends = "" if self.complete else ", not complete"
+        return f"OptimalValues({states} states, {samples} samples, error {self.error:.1e}{ends})"
+
     @property
     def value(self) -> Array:  # [S, K]
         """The middle of the interval; its lower end where there is no upper one; infinite at dead ends."""
@@ -92,7 +98,13 @@ def optimal_values(
     samples that are done are, and the next call with this cache does the rest.
     """
     check_model(model)
-    run = run or Run(cache=cache or Cache(), threads=check_threads(threads))
+    real_number("tolerance", tolerance, "a number, 0 or more", 0)
+    if run is not None and not isinstance(run, Run):
+        raise BadInput(f"run is {run!r}; expected a rue.solution.Run")
+    is_mask = isinstance(within, np.ndarray) and within.dtype == bool and within.shape == (model.graph.choices,)
+    if within is not None and not is_mask:
+        raise BadInput(f"within is no mask of choices; expected True or False for each of {model.graph.choices}")
+    run = run or Run(cache=check_cache(cache), threads=check_threads(threads))
     if within is not None or tolerance != TOLERANCE:
         return _Search.begin(model).finish(model, tolerance, within, run)
     search = run.cache.remember(model, "optimal values", lambda: _Search.begin(model))

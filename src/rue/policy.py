@@ -3,7 +3,19 @@
 A controller has nodes. Each node belongs to a state, has a distribution over the choices of that state, and
 names the next node for every transition of every choice that it may take. A distribution over start nodes is
 drawn once. Stationary, stochastic, n-step option, mixed and adaptive policies are all this one thing, so there
-is one judge, one simulator, one file format and one export.
+is one judge, one simulator and one file format.
+
+*As text* a policy is a JSON object or a CSV table, and both can be read back without loss. The JSON has the graph in it
+and stands for itself. The CSV has one row for each node and action, and is read together with its model:
+
+    node         the number of the node, from 0
+    state        its state, by name, or by number if there are no names
+    action       what is done there; empty at a goal
+    probability  how likely it is done
+    next         the next node for each transition of the action, in the model's order, with spaces between them
+    start        the probability to start at this node
+
+A table that somebody writes by hand may leave out everything but `state` and `action`: then it is a stationary policy.
 """
 
 import csv
@@ -16,11 +28,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._check import number_array
+from rue._check import frozen_array, in_all, number_array
 from rue._flat import Array
 from rue._linear import ranges
+from rue._plain import thawed
+from rue._policy_text import COLUMNS, FORMAT, VERSION, actions_in_words, arrays_from_csv, arrays_from_json
 from rue.errors import BadInput
-from rue.model import UMDP, Graph
+from rue.model import GRAPH_FIELDS, UMDP, Graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +52,12 @@ class Policy:
     start_weight: Array  # [D]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "graph", _graph_of(self.graph))
+        for name, dtype in _FIELDS.items():
+            object.__setattr__(self, name, frozen_array(f"{name} of the policy", getattr(self, name), dtype))
         try:
-            for name, dtype in _FIELDS.items():
-                array: Array = np.ascontiguousarray(getattr(self, name), dtype=dtype)
-                if array.flags.writeable:
-                    array = array.copy()
-                    array.flags.writeable = False
-                object.__setattr__(self, name, array)
             problem = _what_is_wrong(self)
-        except (IndexError, OverflowError, TypeError, ValueError) as error:
+        except (IndexError, ValueError) as error:
             problem = f"the arrays of the policy do not fit together ({error})"
         if problem:
             raise BadInput(f"{problem}; expected a controller on {self.graph.states} states")
@@ -55,12 +66,13 @@ class Policy:
     def stationary(cls, model: UMDP | Graph, actions: ArrayLike) -> "Policy":
         """A policy that looks at the state alone.
 
-        `actions[S]` names an action for each state; `probabilities[S, A]` a distribution over actions. What
-        stands at goals is ignored.
+        `actions[S]` has an action for each state, by name or by number; `probabilities[S, A]` a distribution over
+        actions. What stands at goals is ignored.
         """
-        graph = model.graph if isinstance(model, UMDP) else model
+        graph = _graph_of(model)
         try:
-            table = np.asarray(actions)
+            # As objects, since numpy would make texts of a list that has both names and numbers.
+            table = np.asarray(actions, None if isinstance(actions, np.ndarray) else object)
         except ValueError:
             table = number_array("actions", actions)
         if table.ndim == 1 and table.shape == (graph.states,):
@@ -72,13 +84,20 @@ class Policy:
     @classmethod
     def from_choices(cls, graph: Graph, choice: Array) -> "Policy":
         """A stationary deterministic policy from `choice[S]`; what stands at goals is ignored."""
+        choice = frozen_array("choice", choice, np.int64)
+        acting = ~_graph_of(graph).goal
+        if choice.shape != acting.shape or not _within(choice[acting], graph.choices):
+            raise BadInput(f"choice is no choice for each of {graph.states} states; expected 0 to {graph.choices - 1}")
         weight = np.zeros(graph.choices)
-        weight[choice[~graph.goal]] = 1.0
+        weight[choice[acting]] = 1.0
         return cls.from_weights(graph, weight)
 
     @classmethod
     def from_weights(cls, graph: Graph, weight: Array) -> "Policy":
         """A stationary policy from the probability `weight[C]` of each choice at its state."""
+        weight = frozen_array("weight", weight, np.float64)
+        if weight.shape != (_graph_of(graph).choices,):
+            raise BadInput(f"weight has shape {weight.shape}; expected ({graph.choices},): one for each choice")
         used = np.flatnonzero(weight > 0)
         length = np.diff(graph.trans_ptr)[used]
         entries = np.bincount(graph.choice_state[used], minlength=graph.states)
@@ -123,35 +142,68 @@ class Policy:
             }
 
     def to_csv(self) -> str:
-        """The policy as a table: node, state, action, probability."""
+        """The policy as a table, with the names of states and actions; `from_csv` reads it back."""
         text = StringIO()
-        writer = csv.DictWriter(text, ["node", "state", "action", "probability"], lineterminator="\n")
+        names = (*(self.graph.state_label or ()), *(self.graph.action_label or ()))
+        odd = any("\r" in name for name in names)  # which older Pythons do not quote by themselves
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL)
         writer.writeheader()
-        writer.writerows(self.rows())
+        begin = np.bincount(self.start_node, self.start_weight, self.nodes).tolist()
+        acting = np.diff(self.entry_ptr) > 0
+        entries = enumerate(self.rows())
+        for node in range(self.nodes):
+            about = {"node": node, "state": self.graph.state_name(int(self.node_state[node])), "start": begin[node]}
+            if not acting[node]:
+                writer.writerow({**about, "action": "", "probability": "", "next": ""})
+            for _ in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
+                entry, row = next(entries)
+                writer.writerow({**about, **row, "next": " ".join(map(str, self._next_nodes(entry)))})
         return text.getvalue()
 
+    @classmethod
+    def from_csv(cls, text: str, model: UMDP | Graph) -> "Policy":
+        """The policy in a table for a model: what `to_csv` wrote, or a stationary one with states and actions alone."""
+        graph = _graph_of(model)
+        return cls(graph, **arrays_from_csv(text, graph))
+
     def to_json(self) -> str:
-        """The whole controller as JSON, with the names of states and actions and the next node of each outcome."""
-        graph = self.graph
-        nodes = []
+        """The controller and its graph as JSON, with the names of states and actions; `from_json` reads it back.
+
+        Each action of a node lists its outcomes in the order of the graph's transitions: the state, and the node to go
+        on with.
+        """
+        graph, nodes = self.graph, []
+        entries = enumerate(self.rows())
         for node in range(self.nodes):
             actions = []
-            for entry in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
-                choice = self.choice[entry]
-                targets = graph.successor[graph.trans_ptr[choice] : graph.trans_ptr[choice + 1]]
-                following = self.next_node[self.next_ptr[entry] : self.next_ptr[entry + 1]]
-                actions.append(
-                    {
-                        "action": graph.action_name(int(graph.action[choice])),
-                        "probability": float(self.weight[entry]),
-                        "next": {graph.state_name(int(s)): int(n) for s, n in zip(targets, following, strict=True)},
-                    }
-                )
+            for _ in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
+                entry, row = next(entries)
+                outcomes = [
+                    {"state": graph.state_name(int(self.node_state[following])), "node": following}
+                    for following in self._next_nodes(entry)
+                ]
+                actions.append({"action": row["action"], "probability": row["probability"], "next": outcomes})
             nodes.append({"node": node, "state": graph.state_name(int(self.node_state[node])), "actions": actions})
         start = [
             {"node": int(n), "probability": float(w)} for n, w in zip(self.start_node, self.start_weight, strict=True)
         ]
-        return json.dumps({"graph": graph.fingerprint, "start": start, "nodes": nodes}, indent=1, ensure_ascii=False)
+        about = {
+            "fingerprint": graph.fingerprint, "initial": graph.initial, "state_label": graph.state_label,
+            "action_label": graph.action_label, "layout": thawed(graph.layout),
+            **{name: getattr(graph, name).tolist() for name in GRAPH_FIELDS},
+        }  # fmt: skip
+        whole = {"format": FORMAT, "version": VERSION, "start": start, "nodes": nodes, "graph": about}
+        return json.dumps(whole, indent=1, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Policy":
+        """The policy that `to_json` wrote."""
+        graph, arrays = arrays_from_json(text)
+        return cls(graph, **arrays)
+
+    def _next_nodes(self, entry: int) -> list[int]:
+        nodes: list[int] = self.next_node[self.next_ptr[entry] : self.next_ptr[entry + 1]].tolist()
+        return nodes
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made anew, so that they are frozen and checked like any other."""
@@ -176,18 +228,28 @@ _FIELDS: dict[str, type] = {
 }
 
 
+def _graph_of(model: object) -> Graph:
+    """The graph of a model, or the graph itself."""
+    graph = model.graph if isinstance(model, UMDP) else model
+    if not isinstance(graph, Graph):
+        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP or its graph")
+    return graph
+
+
 def _choices_of_actions(graph: Graph, actions: Array) -> Array:
-    """The choice of each state that has the wanted action; -1 at goals."""
-    wanted = actions[graph.choice_state] == graph.action
+    """The choice of each state that has the wanted action, by name or by number; -1 at goals."""
+    if actions.dtype.kind in "OU":
+        names = graph.action_number
+        actions = np.array([names.get(a, a) if isinstance(a, str) else a for a in actions.tolist()], object)
+    wanted = np.asarray(actions[graph.choice_state] == graph.action, bool)
     choice = np.full(graph.states, -1)
     choice[graph.choice_state[wanted]] = np.flatnonzero(wanted)
     missing = np.flatnonzero((choice < 0) & ~graph.goal)
     if missing.size:
         state = int(missing[0])
-        has = graph.action[graph.choice_ptr[state] : graph.choice_ptr[state + 1]]
         raise BadInput(
             f"state {graph.state_name(state)} has no action {actions[state]}; expected one of "
-            f"{', '.join(str(a) for a in has)}; {missing.size} states are off in all"
+            f"{actions_in_words(graph, state)}; {in_all(missing.size, 'state')}"
         )
     return choice
 
@@ -205,7 +267,7 @@ def _weights_of_table(graph: Graph, table: Array) -> Array:
         state, action = (int(i) for i in stray[0])
         raise BadInput(
             f"probability {weights[state, action]} is given to action {action} in state {graph.state_name(state)}, "
-            f"which has no such action; expected 0; {len(stray)} are off in all"
+            f"which has no such action; expected 0; {in_all(len(stray))}"
         )
     total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
     bad = np.flatnonzero(~graph.goal & ~(np.abs(total - 1) <= 1e-8))
@@ -213,7 +275,7 @@ def _weights_of_table(graph: Graph, table: Array) -> Array:
         state = int(bad[0]) if bad.size else int(graph.choice_state[np.flatnonzero(~(weight >= 0))[0]])
         raise BadInput(
             f"action probabilities of state {graph.state_name(state)} sum to {total[state]:.10g} or are negative; "
-            f"expected 0 or more and 1 in sum; {max(bad.size, 1)} states are off in all"
+            f"expected 0 or more and 1 in sum; {in_all(max(bad.size, 1), 'state')}"
         )
     return np.asarray(weight / total[graph.choice_state])
 

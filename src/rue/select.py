@@ -16,16 +16,15 @@ from rue._check import seed as check_seed
 from rue._flat import Array
 from rue.errors import BadInput
 from rue.evaluate import evaluate
-from rue.model import UMDP
+from rue.model import UMDP, check_model
 from rue.solvers import Regret, solve
 
 
 def select(model: UMDP, count: int, *, by: str = "coverage", seed: int = 0) -> UMDP:
     """The model with `count` of its samples, chosen in one of three ways; `seed` is for "random"."""
-    if not isinstance(model, UMDP):
-        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
+    check_model(model)
     way = WAYS[one_of("way to select samples", by, WAYS)]
-    if not isinstance(count, int | np.integer) or not 1 <= count <= model.samples:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= model.samples:
         raise BadInput(f"{count} samples are asked for; expected 1 to {model.samples}")
     return model.subset(way(model, count, check_seed(seed)))
 
@@ -48,7 +47,7 @@ def _by_random(model: UMDP, count: int, seed: int) -> Array:
 def _by_regret(model: UMDP, count: int, seed: int) -> Array:
     chosen = [_nearest_to_mean(_points(model))]
     while len(chosen) < count:
-        policy = solve(model.subset(chosen), Regret()).policy
+        policy = solve(model.subset(chosen), Regret(), bound=False).policy
         regret = evaluate(model, policy).regret.copy()
         regret[chosen] = -1.0
         chosen.append(int(regret.argmax()))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._check import index_array, whole_number
+from rue._check import check_memory, one_index, whole_number
 from rue._check import seed as check_seed
 from rue._flat import Array
 from rue._kernels.walk import walk
@@ -16,6 +16,7 @@ from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
 
 LEVEL = 0.95
+MOST_STEPS = 2**62
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +59,10 @@ def simulate(
 ) -> Simulation:
     """Run `episodes` of a policy in one sample. Episodes longer than `max_steps` are cut off and say so."""
     check_same_graph(model, check_policy(policy).graph)
-    sample = int(index_array("sample", sample, model.samples)[0])
-    episodes, max_steps = whole_number("episodes", episodes, 1), whole_number("max_steps", max_steps, 1)
+    sample = one_index("sample", sample, model.samples)
+    episodes = whole_number("episodes", episodes, 1)
+    max_steps = min(whole_number("max_steps", max_steps, 1), MOST_STEPS)
+    check_memory(f"{episodes} episodes", 17 * episodes)
     cost, steps, reached = np.empty(episodes), np.empty(episodes, np.int64), np.empty(episodes, bool)
     rng = np.random.default_rng(check_seed(seed))
     walk(

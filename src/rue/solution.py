@@ -10,6 +10,7 @@ import enum
 import math
 import numbers
 import signal
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -94,7 +95,9 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("seconds", "iterations"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value) >= 0:
+            if isinstance(value, int) and value > sys.maxsize:  # for ever, and no float could hold it
+                object.__setattr__(self, name, math.inf)
+            elif isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value) >= 0:
                 raise BadInput(f"{name} is {value!r}; expected a number, 0 or more")
 
 
@@ -155,6 +158,13 @@ class Cache:
         return f"Cache({len(self._facts)} models)"
 
 
+def check_cache(cache: object) -> Cache:
+    """The cache, if it is one; an empty one if None."""
+    if cache is not None and not isinstance(cache, Cache):
+        raise BadInput(f"cache is {cache!r}; expected a rue.Cache")
+    return Cache() if cache is None else cache
+
+
 @dataclass(eq=False)
 class Run:
     """One solve under way: its clock, its limits, who is told, and whether it should stop."""
@@ -169,6 +179,12 @@ class Run:
     trace: list[TracePoint] = field(default_factory=list)
     interrupted: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.limits, Limits):
+            raise BadInput(f"limits is {self.limits!r}; expected rue.Limits(seconds=..., iterations=...)")
+        if self.hook is not None and not callable(self.hook):
+            raise BadInput(f"progress is {self.hook!r}; expected a function that takes a rue.Progress")
 
     @property
     def seconds(self) -> float:

@@ -46,13 +46,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._check import flag, number_array, whole_number
+from rue._check import flag, in_all, number_array, whole_number
 from rue._flat import Array
 from rue._kernels import chain
 from rue._linear import ranges, solve_chain
 from rue.errors import BadInput, SolverFailed
 from rue.evaluate import evaluate
-from rue.model import UMDP, Graph, check_same_graph
+from rue.model import UMDP, Graph, check_model, check_same_graph
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy, check_policy
 from rue.solution import Cache, Interval
@@ -65,6 +65,8 @@ TINY = 1e-290
 ROUNDS = 200
 # Chances below this are left out of a chain that is factorised; the proof leaves nothing out.
 NEGLIGIBLE = 1e-20
+# Of the adversary in a row: each is a product with the matrix of all places.
+MOST_STEPS = 10_000
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ def adversary_regret(model: UMDP, policy: Policy, steps: int = 1) -> Interval:
 
     The adversary picks a sample at steps 0, n, 2n, … Infinite if he can keep the policy from the goal.
     """
-    return _Chase.build(model, policy, whole_number("steps", steps, 1)).regret(optimal_values(model))
+    return _Chase.build(model, policy, whole_number("steps", steps, 1, MOST_STEPS)).regret(optimal_values(model))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +165,7 @@ def option_model(model: UMDP, options: ArrayLike) -> OptionModel:
     where the option never comes. An option stops early at a goal, and is executed n = `options.shape[1]` steps
     otherwise. The result is dense: it is meant for small models.
     """
-    graph, table = _check_model(model).graph, _Table.check(model, options)
+    graph, table = check_model(model).graph, _Table.check(model, options)
     shape = (model.samples, graph.states)
     transition, value = np.zeros((*shape, graph.states)), np.zeros(shape)
     missing = np.zeros(graph.states, bool)
@@ -191,14 +193,8 @@ def option_policy(model: UMDP, options: ArrayLike) -> Policy:
 
     It remembers the state where the option began and the step within it.
     """
-    table = _Table.check(_check_model(model), options)
+    table = _Table.check(check_model(model), options)
     return _Controller(model, table).build()
-
-
-def _check_model(model: object) -> UMDP:
-    if not isinstance(model, UMDP):
-        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
-    return model
 
 
 def _transition_distance(model: UMDP, used: Array) -> float:
@@ -474,7 +470,7 @@ class _Table:
             raise BadInput(
                 f"the option of state {graph.state_name(state)} takes choice {choice[state, time, here]} at step "
                 f"{time} in state {graph.state_name(here)}; expected a choice of that state, or -1; "
-                f"{len(wrong)} are off in all"
+                f"{in_all(len(wrong))}"
             )
         return cls(graph, choice, choice.shape[1], False)
 
@@ -489,7 +485,7 @@ class _Table:
             raise BadInput(
                 f"probabilities of the option of state {graph.state_name(state)} at step {time} in state "
                 f"{graph.state_name(here)} sum to {total[state, time, here]:.10g} or some are negative; expected 0 or "
-                f"more and 1 in sum, or none; {max(len(wrong), 1)} are off in all"
+                f"more and 1 in sum, or none; {in_all(max(len(wrong), 1))}"
             )
 
     def weight(self, state: int, time: int) -> Array:  # [C]
@@ -514,7 +510,7 @@ class _Table:
         if lost.size:
             raise BadInput(
                 f"the option of state {graph.state_name(state)} has no choice at step {time} in state "
-                f"{graph.state_name(int(lost[0]))}, where it may be; expected one; {lost.size} are off in all"
+                f"{graph.state_name(int(lost[0]))}, where it may be; expected one; {in_all(lost.size)}"
             )
 
 

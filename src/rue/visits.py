@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._check import index_array, whole_number
+from rue._check import one_index, whole_number
 from rue._flat import Array
 from rue._linear import ranges, solve_chain
 from rue.errors import BadInput, SolverFailed
@@ -62,6 +62,8 @@ def distribution_after(model: UMDP, policy: Policy, sample: int, steps: Sequence
     """
     from scipy.sparse import csr_array  # slow to import
 
+    if not isinstance(steps, Sequence | np.ndarray) or not getattr(steps, "ndim", 1):
+        raise BadInput(f"steps is {steps!r}; expected a list of whole numbers")
     wanted = [whole_number("step", step, 0) for step in steps]
     chain = _Chain.build(model, policy, sample)
     _check_last(max(wanted, default=0), chain)
@@ -96,7 +98,7 @@ class _Chain:
     @classmethod
     def build(cls, model: UMDP, policy: Policy, sample: int) -> "_Chain":
         check_same_graph(model, check_policy(policy).graph)
-        k = int(index_array("sample", sample, model.samples)[0])
+        k = one_index("sample", sample, model.samples)
         graph = model.graph
         length = np.diff(policy.next_ptr)
         node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))

@@ -5,6 +5,7 @@ rue is not imported. Every file starts from something sound and has one thing wr
 says what the message must contain.
 """
 
+import hashlib
 import io
 import json
 import zipfile
@@ -24,7 +25,7 @@ CAMP, RIDGE, FORD, HUT = range(4)
 def model_header() -> Header:
     return {
         "format": "rue",
-        "version": 1,
+        "version": 2,
         "kind": "model",
         "graph": {
             "initial": CAMP,
@@ -111,7 +112,14 @@ def pack(header: Any, arrays: Arrays) -> bytes:
         for name, array in arrays.items():
             content = array if isinstance(array, bytes) else npy(array)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content)
+        archive.comment = digest(archive)
     return stream.getvalue()
+
+
+def digest(archive: zipfile.ZipFile) -> bytes:
+    """Of the names, sizes and checksums of all parts."""
+    lines = "".join(f"{part.filename} {part.file_size} {part.CRC}\n" for part in archive.infolist())
+    return hashlib.sha256(lines.encode()).hexdigest().encode()
 
 
 def sound_model() -> bytes:
@@ -249,8 +257,8 @@ def broken_files() -> Iterator[tuple[str, bytes]]:
     yield "text", b"state,action,cost\ncamp,walk,1\n"
     yield "foreign_zip", foreign_zip()
     yield "another_program", headed(format="other")
-    yield "other_version", headed(version=2)
-    yield "version_with_line_break", headed(version="1\n2")
+    yield "other_version", headed(version=1)
+    yield "version_with_line_break", headed(version="2\n3")
     yield "unknown_kind", headed(kind="picture")
     yield "kind_is_a_list", headed(kind=["model"])
     yield "header_is_a_list", pack([1, 2], model_arrays())

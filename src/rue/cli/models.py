@@ -127,11 +127,13 @@ def learn(
     written = target.write(lambda path: rue.save(path, model))
     seldom = int((counts.tried < SELDOM).sum())
     if as_json:
-        print_json({"log": log, "rows": rows.count, "seldom_tried": seldom, "file": written.file, **describe(model)})
+        about = {"log": log, "rows": rows.count, "after_goal": counts.after_goal, "seldom_tried": seldom}
+        print_json({**about, "file": written.file, **describe(model)})
         raise typer.Exit(written.tell())
+    left_out = f" ({counts.after_goal} of them left out, after a goal)" if counts.after_goal else ""
     say(
-        f"{log}: {rows.count} rows, {counts.choice_ptr.size - 1} states, {counts.action.size} choices, {seldom} of "
-        f"them tried fewer than {SELDOM} times"
+        f"{log}: {rows.count} rows{left_out}, {counts.choice_ptr.size - 1} states, {counts.action.size} choices, "
+        f"{seldom} of them tried fewer than {SELDOM} times"
     )
     say(f"{written.file}: {model!r}")
     raise typer.Exit(written.tell())

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from rue._check import check_memory, whole_number
 from rue._check import seed as check_seed
-from rue._check import whole_number
 from rue.model import UMDP, Graph
 
 # Samples to plan with, as many as in the paper.
@@ -33,6 +33,11 @@ class Domain(ABC):
         changed = [f for f in fields(self) if f.name == "seed" or getattr(self, f.name) != f.default]
         return f"{self.name}:" + ",".join(f"{f.name}={getattr(self, f.name)}" for f in changed)
 
+    @property
+    def rough_size(self) -> int:
+        """About how many transitions the graph has; best known before it is made."""
+        return self.graph.transitions
+
     @cached_property
     @abstractmethod
     def graph(self) -> Graph:
@@ -46,8 +51,14 @@ class Domain(ABC):
         """The samples to plan with, unless others are asked for: fifteen draws, or what the domain itself offers."""
         return self.sample(TRAINING if count is None else count, seed=seed)
 
+    def check_samples(self, count: int) -> None:
+        """Refuse more samples than there is memory for, before any work is done."""
+        whole_number("the number of samples", count, 1)
+        # The graph takes as much as about four samples.
+        check_memory(f"{count} samples of {self.spec}", 8 * self.rough_size * (count + 4))
+
     def random(self, count: int, seed: int) -> np.random.Generator:
         """The source of the samples: it depends on the problem's own seed too."""
         check_seed(seed)
-        whole_number("the number of samples", count, 1)
+        self.check_samples(count)
         return np.random.default_rng([self.seed, seed])

@@ -57,6 +57,11 @@ class Disaster(Domain):
         real_number("region_chance", self.region_chance, "0 to 1", 0, 1)
         flag("diagonals", self.diagonals)
 
+    @property
+    def rough_size(self) -> int:
+        """Eight choices a square with three outcomes or four."""
+        return self._squares * len(MOVES) * len(AIMS)
+
     @cached_property
     def regions(self) -> tuple[Array, Array]:
         """The squares of each swamp region and of each obstacle region, a row for each, padded with −1."""

@@ -116,6 +116,11 @@ class Glider(Domain):
         # The likeliest cell has more than this: noise of two cells around a corner leaves 0.03 to each beside it.
         real_number("threshold", self.threshold, "1e-9 to 0.01", 1e-9, 0.01)
 
+    @property
+    def rough_size(self) -> int:
+        """A cell and those around it, for each heading and cell."""
+        return self.width * self.height * self.headings * 9
+
     @cached_property
     def graph(self) -> Graph:
         """One state for each cell of the sea, `headings` choices each but for the goal."""

@@ -42,6 +42,11 @@ class Medical(Domain):
         real_number("noise", self.noise, "0 to 10", 0, 10)
         flag("distinct", self.distinct)
 
+    @property
+    def rough_size(self) -> int:
+        """A change of health for each day, level and treatment."""
+        return DAYS * LEVELS * TREATMENTS * CHANGES.size
+
     @cached_property
     def nominal(self) -> Array:  # [health, treatment, change]
         """Three rows of the identity for each health level."""

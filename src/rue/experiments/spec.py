@@ -45,6 +45,8 @@ from rue.solution import Solver
 
 OF_THE_FILE = ("folder", "text")  # what nobody writes into it
 NO_PROBLEMS = "there are no problems; expected one or more tables [[problems]]"
+# More tasks than anyone waits for, and about as many as can be listed within a few seconds.
+MOST_TASKS = 100_000
 OF_DOMAINS = ("sizes", "seeds", "samples", "pool", "by")
 
 Method = str | Mapping[str, Any]
@@ -177,8 +179,19 @@ class Problems:
         for size in self.sizes:
             for seed in self._seeds():
                 domain = specs.make_domain(str(self.domain), {**size, "seed": seed})
+                for count in (self.samples, self.pool, self.test):
+                    if isinstance(count, int):
+                        domain.check_samples(count)
                 model = _domain_source(folder, domain, extra)
                 yield _problem(self.name or domain.name, _size_in_words(size, shared), model, test, hashes)
+
+    @property
+    def count(self) -> int:
+        """How many problems it stands for."""
+        if self.model:
+            return 1
+        seeds = self.seeds
+        return len(self.sizes) * (seeds if isinstance(seeds, int) else len(seeds or ()))
 
     def _seeds(self) -> Sequence[int]:
         if isinstance(self.seeds, int) and not isinstance(self.seeds, bool):
@@ -221,6 +234,11 @@ class Experiment:
 
     def tasks(self) -> list[Task]:
         """All tasks, problem by problem, so that what belongs to one problem is done together."""
+        count = sum(
+            table.count * len(self.methods if table.methods is None else table.methods) for table in self.problems
+        )
+        if count > MOST_TASKS:
+            raise BadInput(f"the experiment has {count} tasks; expected at most {MOST_TASKS}: fewer sizes or seeds")
         tasks: dict[str, Task] = {}
         for number, table in enumerate(self.problems):
             try:

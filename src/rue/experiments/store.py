@@ -92,7 +92,9 @@ class Store:
         """The solution of a task, if it was kept."""
         if not self.has_solution(key):
             return None
-        solution: Solution = load(self._solution_file(key))
+        solution = load(self._solution_file(key))
+        if not isinstance(solution, Solution):
+            raise BadFile(f"{self._solution_file(key)}: it holds a {type(solution).__name__}; expected a solution")
         return solution
 
     def has_solution(self, key: str) -> bool:

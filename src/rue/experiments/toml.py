@@ -20,7 +20,7 @@ def read_toml(path: str | Path, make: Callable[[dict[str, Any], str], T]) -> T:
         raise BadInput(f"{source}: there is no such file ({error.strerror})") from None
     except OSError as error:
         raise BadInput(f"{source}: cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (RecursionError, ValueError) as error:  # also of numbers with thousands of digits
         raise BadFile(f"{source}: it is no TOML ({error})") from None
     try:
         return make(table, text)

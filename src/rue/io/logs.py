@@ -16,12 +16,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from rue._check import one_of
+from rue._check import in_all, one_of, text_path
 from rue.errors import BadFile, BadInput, unknown_name
 
 DELIMITERS = (",", ";", "\t", "|")
 NEXT_STATE = "next_state"
 JOINT = "/"
+# In characters. A file without line breaks would be read into memory as one line.
+LONGEST_LINE = 1_000_000
 
 Row = tuple[str, str, float, str]
 
@@ -48,7 +50,7 @@ class Log:
     def __iter__(self) -> Iterator[Row]:
         some = False
         with _opened(self.path, self.encoding) as stream:
-            lines = csv.reader(stream, delimiter=self.delimiter, skipinitialspace=True)
+            lines = csv.reader(_bounded(stream), delimiter=self.delimiter, skipinitialspace=True)
             _first_filled(lines)
             for row in _complete(self, lines) if self.episode is None else _chained(self, lines):
                 some = True
@@ -83,10 +85,16 @@ def read_log(
     or to `end`; an episode without any of these is refused, or its last row dropped (`unfinished="drop"`). A text that
     is not UTF-8, or UTF-16 with its mark, needs an `encoding`.
     """
-    source = Path(path)
+    source = text_path(path)
     one_of("way with unfinished episodes", unfinished, ("refuse", "drop"))
-    wanted = {"state": _several(state), "action": _several(action), "next_state": _several(next_state)}
+    wanted = {
+        name: _several(name, given)
+        for name, given in (("state", state), ("action", action), ("next_state", next_state))
+    }
     others = [cost] if episode is None else [cost, episode]
+    for name, text in (("cost", cost), ("episode", episode), ("end", end), ("encoding", encoding)):
+        if not isinstance(text, str) and (text is not None or name == "cost"):
+            raise BadInput(f"{name} is {text!r}; expected text")
     used = encoding or _guess_encoding(source)
     names = [name for group in wanted.values() for name in group] + others
     delimiter, columns = _find_header(source, used, names)
@@ -96,8 +104,12 @@ def read_log(
     return Log(source, columns, delimiter, used, cost=cost, episode=episode, end=end, unfinished=unfinished, **wanted)
 
 
-def _several(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _several(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise BadInput(f"{what} is {names!r}; expected the name of a column, or a list of names")
+    return tuple(names)
 
 
 @contextmanager
@@ -118,6 +130,14 @@ def _opened(path: Path, encoding: str) -> Iterator[IO[str]]:
         raise BadFile(f"{path}: no table of text ({error}); expected a CSV file") from None
 
 
+def _bounded(stream: IO[str]) -> Iterator[str]:
+    """The lines of a file, none so long that it must be something else."""
+    while line := stream.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise csv.Error(f"a line has more than {LONGEST_LINE} characters")
+        yield line
+
+
 def _guess_encoding(path: Path) -> str:
     with _opened(path, "latin-1") as stream:
         mark = stream.read(2).encode("latin-1")
@@ -129,7 +149,7 @@ def _find_header(path: Path, encoding: str, wanted: Sequence[str]) -> tuple[str,
     found: dict[str, tuple[str, ...]] = {}
     for delimiter in DELIMITERS:
         with _opened(path, encoding) as stream:
-            cells = _first_filled(csv.reader(stream, delimiter=delimiter, skipinitialspace=True))
+            cells = _first_filled(csv.reader(_bounded(stream), delimiter=delimiter, skipinitialspace=True))
         found[delimiter] = tuple(cell.strip() for cell in cells)
     best = max(DELIMITERS, key=lambda delimiter: (len({*wanted} & {*found[delimiter]}), len(found[delimiter])))
     if not found[best]:
@@ -145,12 +165,23 @@ def _first_filled(lines: Iterator[list[str]]) -> list[str]:
 def _check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
     if "" in wanted or not all(isinstance(name, str) for name in wanted):
         raise BadInput(f"{path}: the columns are {', '.join(map(repr, wanted))}; expected names from the header")
+    if not {*wanted} & {*columns} and any(map(_is_number, columns)):
+        raise BadInput(
+            f"{path}: the first line looks like data ({', '.join(columns)}); expected a header with {', '.join(wanted)}"
+        )
     for name in wanted:
         if name not in columns:
             hint = "; expected it, or episode= if the next row has it" if name == NEXT_STATE else ""
             raise BadInput(f"{path}: {unknown_name('column', name, columns)}{hint}")
         if columns.count(name) > 1:
             raise BadInput(f"{path}: column {name!r} is there {columns.count(name)} times; expected it once")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 class _Unusable(Exception):
@@ -241,7 +272,7 @@ def _with_place(log: Log, lines: Any, rows: Callable[[], Iterator[Row]]) -> Iter
                 break
             except _Unusable:
                 more += 1
-        raise BadInput(f"{log.path}, line {line}: {problem}; {more + 1} lines are so in all") from None
+        raise BadInput(f"{log.path}, line {line}: {problem}; {in_all(more + 1, 'line', 'so')}") from None
 
 
 def _complete(log: Log, lines: Any) -> Iterator[Row]:
@@ -291,7 +322,7 @@ def _chained(log: Log, lines: Any) -> Iterator[Row]:
         episode, (_, _, _, line) = next(iter(waiting.items()))
         raise BadInput(
             f"{log.path}, line {line}: episode {episode!r} ends without a next state; expected one, a closing row with "
-            f'neither action nor cost, end=, or unfinished="drop"; {len(waiting)} episodes are so in all'
+            f'neither action nor cost, end=, or unfinished="drop"; {in_all(len(waiting), "episode", "so")}'
         )
     for state, action, price, _ in waiting.values():
         if log.end is not None:

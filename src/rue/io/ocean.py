@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rue._check import real_number
+from rue._check import in_all, real_number
 from rue._flat import Array
 from rue.errors import BadFile, BadInput
 
@@ -105,7 +105,7 @@ class Currents:
             place = np.flatnonzero(outside.ravel())[0]
             raise BadInput(
                 f"the place {latitude.flat[place]:.4f} N {longitude.flat[place]:.4f} E is outside the currents' grid; "
-                f"expected a place on it, {self._extent()}; {outside.sum()} places are off in all"
+                f"expected a place on it, {self._extent()}; {in_all(int(outside.sum()), 'place')}"
             )
         corner, weight, sea = _weights(row, column, self.sea)
         return Currents(

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rue._flat import Array
-from rue._plain import one_line
+from rue._plain import short_line
 from rue.errors import BadInput
 from rue.report import style
 from rue.solution import Solution
@@ -44,7 +44,7 @@ def draw_bounds(solutions: Mapping[str, Solution]) -> Figure:
         top[solution.solver.measures] = max(top[solution.solver.measures], _ceiling(traces[name]))
     for axes, (name, solution) in zip(panels, solutions.items(), strict=False):
         _draw(axes, traces[name], top[solution.solver.measures])
-        axes.set_title(f"{one_line(name)}: {solution.status.value.replace('_', ' ')}", loc="left")
+        axes.set_title(f"{short_line(name)}: {solution.status.value.replace('_', ' ')}", loc="left")
         axes.set(xlim=(begin / 1.2, end), ylabel=solution.solver.measures)
     for axes in panels[len(solutions) :]:
         axes.set_visible(False)

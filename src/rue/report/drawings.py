@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from itertools import islice
 from typing import ParamSpec, TypeVar
 
 from rue.evaluate import Evaluation
@@ -21,6 +22,8 @@ from rue.solution import Solution
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# Methods in one figure.
+MOST_PANELS = 24
 
 
 def tidy(draw: Callable[P, T]) -> Callable[P, T]:
@@ -44,6 +47,10 @@ def tidy(draw: Callable[P, T]) -> Callable[P, T]:
     return wrapped
 
 
+def _not_shown(methods: int) -> str:
+    return f" The first {MOST_PANELS} of {methods} methods." if methods > MOST_PANELS else ""
+
+
 @tidy
 def experiment_drawings(results: Results) -> list[Drawing]:
     """All figures of an experiment."""
@@ -57,13 +64,15 @@ def experiment_drawings(results: Results) -> list[Drawing]:
 def regret_drawing(
     model: UMDP, regrets: Mapping[str, Sequence[float]], bound: float, name: str, *, unseen: bool = False
 ) -> Drawing:
-    """The regret of each method in each sample."""
+    """The regret of each method in each sample; of many methods, the first ones."""
+    more = _not_shown(len(regrets))
+    regrets = dict(islice(regrets.items(), MOST_PANELS))
     figure = draw_regrets(model, regrets, bound=bound if bound > 0 and not unseen else None)
     largest = ", ".join(f"{method} {number_text(max(map(float, regret)))}" for method, regret in regrets.items())
     what = "test sample" if unseen else "sample"
     words = f"Regret of {count(len(regrets), 'method')} in {count(model.samples, what)}. Largest: {largest}."
     title = "Regret in test samples" if unseen else "Regret in each sample"
-    caption = "The cost above the least that is possible there."
+    caption = f"The cost above the least that is possible there.{more}"
     return Drawing(title, caption, inline_svg(figure, name, words))
 
 
@@ -76,8 +85,13 @@ def unseen_drawing(model: UMDP, verdicts: Mapping[str, Evaluation]) -> Drawing:
 @tidy
 def bounds_drawing(solutions: Mapping[str, Solution]) -> Drawing:
     """What each method knew after so many seconds."""
+    more = _not_shown(len(solutions))
+    solutions = dict(islice(solutions.items(), MOST_PANELS))
     words = f"Bounds of {listed([f'{name} {one.objective}' for name, one in solutions.items()])} over time."
-    caption = "What each method knew of its own objective after so many seconds. Different methods have different ones."
+    caption = (
+        "What each method knew of its own objective after so many seconds. Different methods have different ones."
+        f"{more}"
+    )
     return Drawing("Bounds over time", caption, inline_svg(draw_bounds(solutions), "bounds", words))
 
 

@@ -29,9 +29,14 @@ SAME_REGRET, ROUNDING = 1e-6, 1e-9
 Progress = Callable[[int, int], None]  # how many policies are done, and of how many
 
 
-def policy_view(model: UMDP, name: str, policy: Policy) -> PolicyView:
+def policy_view(model: UMDP, name: str, policy: Policy, *, with_map: bool = True) -> PolicyView:
     """A policy with its map, if the model is a grid."""
-    return PolicyView(name, policy_sheet(name, policy), map_drawing(model, name, policy))
+    return PolicyView(name, policy_sheet(name, policy), map_drawing(model, name, policy) if with_map else None)
+
+
+def bytes_of(view: PolicyView) -> int:
+    """About how much of the page a policy takes."""
+    return sum(len(cell.text) for row in view.table.rows for cell in row) + (len(view.map.body) if view.map else 0)
 
 
 @dataclass(eq=False)
@@ -77,7 +82,7 @@ class Gallery:
             view.troubles.append(f"The policy of {name} cannot be shown: {error}.")
             return
         view.policies.append(policy)
-        self.room -= len(policy.map.body) if policy.map else 0
+        self.room -= bytes_of(policy)
 
 
 def _check_unchanged(model: UMDP, policy: Policy, record: Record) -> None:

@@ -4,17 +4,20 @@ Cells are numbered row by row from the top, which is north. With a `cell_size` a
 corner on its axes, without one the numbers of rows and columns.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rue._flat import Array
-from rue._plain import one_line
+from rue._plain import short_line
 from rue.errors import BadInput
 from rue.model import Graph
 
 KILOMETRE = 1000.0
+# The largest number that can mean anything on a map: metres, degrees.
+LARGEST = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,15 +45,15 @@ class Grid:
             raise BadInput("the model is no grid, so there is no map of it; expected a layout with 'grid'")
         try:
             return cls._read(graph, layout)
-        except (IndexError, KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise BadInput(f"the layout of the model cannot be drawn: {error}") from None
 
     @classmethod
-    def _read(cls, graph: Graph, layout: dict[str, Any]) -> "Grid":
-        rows, columns = (int(side) for side in layout["grid"])
-        if rows < 1 or columns < 1:
-            raise ValueError(f"its grid has {rows} × {columns} cells")
+    def _read(cls, graph: Graph, layout: Mapping[str, Any]) -> "Grid":
+        rows, columns = layout["grid"]
         size = layout.get("cell_size")
+        if size is not None and not 1 / LARGEST <= float(size) <= LARGEST:
+            raise ValueError(f"its cells have a size of {size} metres")
         names = layout.get("axes", ["row", "column"])
         return cls(
             rows=rows,
@@ -58,13 +61,15 @@ class Grid:
             cell=_cells(graph, rows * columns, layout.get("cell")),
             unit=1.0 if size is None else float(size) / KILOMETRE,
             metric=size is not None,
-            axis=("km east", "km north") if size is not None else (one_line(str(names[1])), one_line(str(names[0]))),
+            axis=("km east", "km north")
+            if size is not None
+            else (short_line(str(names[1])), short_line(str(names[0]))),
             heading=_numbers(layout.get("heading"), (graph.action.max(initial=-1) + 1,), "heading"),
             latitude=_numbers(layout.get("latitude"), (rows,), "latitude"),
             longitude=_numbers(layout.get("longitude"), (columns,), "longitude"),
             depth=_numbers(layout.get("depth"), (rows, columns), "depth"),
             shallow=None if layout.get("shallow") is None else float(layout["shallow"]),
-            credit=one_line(str(layout.get("credit", ""))),
+            credit=short_line(str(layout.get("credit", "")), 200),
         )
 
     def x(self, column: Any) -> Any:
@@ -125,6 +130,8 @@ def _numbers(given: Any, shape: tuple[int, ...], name: str) -> Array | None:
     if given is None:
         return None
     values = np.array([np.nan if value is None else float(value) for value in given])
+    if (np.abs(values) > LARGEST).any():
+        raise ValueError(f"its {name} is {values[np.abs(values) > LARGEST][0]} somewhere")
     if name == "heading":
         if values.size < shape[0]:
             raise ValueError(f"it has {values.size} headings for {shape[0]} actions")

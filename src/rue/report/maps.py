@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from rue._check import index_array, whole_number
 from rue._flat import Array
-from rue._plain import one_line
+from rue._plain import short_line
 from rue.errors import BadInput
 from rue.evaluate import Evaluation, evaluate
 from rue.model import UMDP
@@ -83,7 +83,7 @@ def _shown(
 
 
 def _name(model: UMDP, sample: int) -> str:
-    name = one_line(model.sample_name(sample))
+    name = short_line(model.sample_name(sample))
     return f"sample {name}" if model.sample_label is None else name
 
 

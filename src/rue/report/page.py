@@ -11,12 +11,13 @@ policies of single problems (`gallery`), up to `MOST_BYTES` of these. The page s
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import escape
 
+from rue._plain import short_line
 from rue.errors import BadInput
 from rue.evaluate import Evaluation
 from rue.experiments.results import Group, Results
@@ -26,13 +27,14 @@ from rue.model import UMDP
 from rue.report import sentences, sheets
 from rue.report.cases import Case, Record, Row, cases_of, runs_of
 from rue.report.drawings import bounds_drawing, experiment_drawings, regret_drawing, unseen_drawing
-from rue.report.gallery import Gallery, Progress, policy_view
+from rue.report.gallery import Gallery, Progress, bytes_of, policy_view
 from rue.report.views import Drawing, Part, ProblemView, Section, SizeView
 from rue.report.words import anchor, breakable, count, size_text
 from rue.solution import Solution
 
 # Of maps and other pictures of single problems, in the whole page.
 MOST_BYTES = 8_000_000
+MOST_LETTERS = 80  # of the name of a method
 
 
 def experiment_page(
@@ -75,8 +77,10 @@ def compare_page(
     """The page of several methods on one model, by name; with the judge's verdicts on test samples, if any."""
     if not solutions:
         raise BadInput("there are no solutions to show; expected at least one")
-    ranked = dict(sorted(solutions.items(), key=lambda item: item[1].max_regret.upper))
-    tested = {name: verdicts[name] for name in ranked} if test is not None and verdicts is not None else {}
+    named = _short_names(solutions)
+    order = sorted(solutions, key=lambda name: solutions[name].max_regret.upper)
+    ranked = {named[name]: solutions[name] for name in order}
+    tested = {named[name]: verdicts[name] for name in order} if test is not None and verdicts is not None else {}
     bound = max(solution.max_regret.lower for solution in ranked.values())
     rows = [
         Row.of_solution(name, solution, tested[name].max_regret if tested else math.nan)
@@ -86,16 +90,28 @@ def compare_page(
         table=sheets.method_sheet(rows, bound, proved=False),
         figures=_compare_drawings(model, ranked, bound, test, tested),
     )
-    policies = [policy_view(model, name, solution.policy) for name, solution in ranked.items()]
+    policies, room = [], MOST_BYTES
+    for name, solution in ranked.items():
+        policies.append(policy_view(model, name, solution.policy, with_map=room > 0))
+        room -= bytes_of(policies[-1])
     sections = [
         Section("summary", "Summary", [], words=sentences.comparison(rows, bound)),
         Section("methods", "Methods", [Part(problem=methods)]),
         Section("policies", "Policies", [Part(problem=ProblemView(policies=policies))]),
-        Section("runs", "What was run", [_compare_provenance(model_text, solutions)]),
+        Section("runs", "What was run", [_compare_provenance(model_text, ranked)]),
     ]
     graph, tests = model.graph, test.samples if test is not None and tested else 0
     facts = size_text(graph.states, graph.choices, model.samples, tests)
     return _render("rue · comparison", model_text, facts, sections)
+
+
+def _short_names(names: Iterable[str]) -> dict[str, str]:
+    """Each name with its short form, which has a number in it where it would not be the only one."""
+    short: dict[str, str] = {}
+    for number, name in enumerate(names):
+        cut = short_line(name, MOST_LETTERS)
+        short[name] = f"{cut} ({number + 1})" if cut in short.values() else cut
+    return short
 
 
 def _render(kind: str, title: str, byline: str, sections: Sequence[Section]) -> str:

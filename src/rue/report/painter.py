@@ -19,7 +19,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from rue._flat import Array
-from rue._plain import one_line
+from rue._plain import short_line
 from rue.model import UMDP
 from rue.report import canvas, style
 from rue.report.canvas import KeyItem, Sheet
@@ -456,7 +456,7 @@ class Map:
             yield from self._visit_keys(inches)
             return
         for action in sorted({int(a) for panel in self.panels for a in self._used(panel)}):
-            name = one_line(self.model.graph.action_name(action))
+            name = short_line(self.model.graph.action_name(action))
             yield canvas.box(0.2, f"{_letter(action)}  {name}", facecolor=style.colour(action), alpha=0.8)
         yield canvas.box(0.0, f"the likeliest action and its probability if below 1 ({fainter})")
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from rue._check import number_array, real_number
 from rue._flat import Array
-from rue._plain import one_line
+from rue._plain import short_line
 from rue.errors import BadInput
 from rue.model import UMDP
 from rue.report import style
@@ -59,7 +59,7 @@ def _checked(model: UMDP, regrets: Mapping[str, ArrayLike]) -> dict[str, Array]:
 
 def _names(model: UMDP) -> tuple[list[str], str]:
     """The names of the samples, and that of their axis; a first word that all share, such as the date, is there."""
-    names = [one_line(model.sample_name(k)) for k in range(model.samples)]
+    names = [short_line(model.sample_name(k)) for k in range(model.samples)]
     first = {name.partition(" ")[0] for name in names}
     if len(first) == 1 and len(names) > 1 and all(name.partition(" ")[2] for name in names):
         return [name.partition(" ")[2] for name in names], f"sample ({first.pop()})"
@@ -67,7 +67,7 @@ def _names(model: UMDP) -> tuple[list[str], str]:
 
 
 def _label(name: str, regret: Array) -> str:
-    return f"{one_line(name)}, max {style.number_text(float(regret.max()))}"
+    return f"{short_line(name)}, max {style.number_text(float(regret.max()))}"
 
 
 def _top(table: Mapping[str, Array], bound: float | None) -> float:

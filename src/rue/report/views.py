@@ -9,6 +9,11 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from rue._plain import short_line
+
+# In a cell of a table.
+MOST_LETTERS = 300
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -20,6 +25,10 @@ class Cell:
     bar: float | None = None  # percent of the widest
     mark: float | None = None  # the proved bound on the same scale
     link: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.text) > MOST_LETTERS:
+            object.__setattr__(self, "text", short_line(self.text, MOST_LETTERS))
 
     @property
     def sort(self) -> str:

@@ -43,7 +43,7 @@ from rue.evaluate import Evaluation, ends_from, judge
 from rue.model import UMDP, check_model
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
-from rue.solution import Cache, Interval, Limits, Outcome, Run, Solver, Status, check_limits
+from rue.solution import Cache, Interval, Limits, Outcome, Run, Solver, Status, check_cache, check_limits
 from rue.solvers.adversary import policy_at_hand, typical_cost
 from rue.solvers.base import Inner, wandering
 from rue.solvers.belief_graph import BeliefGraph, OutOfMemory
@@ -139,7 +139,7 @@ def lower_bound(
     than one percent is left to gain. A cache keeps the best bound that is known.
     """
     check_model(model)
-    run = Run(check_limits(limits), cache=cache or Cache(), threads=check_threads(threads))
+    run = Run(check_limits(limits), cache=check_cache(cache), threads=check_threads(threads))
     with run.catching_interrupts():
         certificate = prove_bound(model, run, beliefs=math.inf if limits else REPORT_BELIEFS)
     return certificate.bound if certificate is not None else 0.0

@@ -18,6 +18,7 @@ class Inner(Run):
     outer: Run = field(default_factory=Run)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.cache, self.threads = self.outer.cache, self.outer.threads
 
     @property

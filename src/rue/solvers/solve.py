@@ -3,13 +3,26 @@
 import math
 from dataclasses import replace
 
+from rue._check import flag
 from rue._threads import check_threads
 from rue.certificate import Certificate, verify
 from rue.errors import BadInput, Contradiction, NotProved
 from rue.evaluate import judge
 from rue.model import UMDP, check_model
 from rue.optimal import optimal_values
-from rue.solution import Cache, Hook, Interval, Limits, Outcome, Run, Solution, Solver, Status, check_limits
+from rue.solution import (
+    Cache,
+    Hook,
+    Interval,
+    Limits,
+    Outcome,
+    Run,
+    Solution,
+    Solver,
+    Status,
+    check_cache,
+    check_limits,
+)
 from rue.solvers.adaptive import REPORT_SIZE, prove_bound, verified_of
 from rue.solvers.adversary import typical_cost
 from rue.solvers.cross_check import Evidence, check_judge, check_values, max_regret
@@ -42,7 +55,8 @@ def solve(
     check_model(model)
     if not isinstance(solver, Solver):
         raise BadInput(f"the solver is {solver!r}; expected a solver object such as rue.Regret()")
-    run = Run(check_limits(limits), progress, cache or Cache(), check_threads(threads))
+    flag("bound", bound)
+    run = Run(check_limits(limits), progress, check_cache(cache), check_threads(threads))
     evidence = Evidence(model)
     try:
         with run.catching_interrupts():

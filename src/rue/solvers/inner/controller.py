@@ -35,7 +35,7 @@ def assemble(model: UMDP, options: Options, elsewhere: Array) -> Policy:
         (*part[:4], np.where(part[4] < 0, first[np.maximum(-1 - part[4], 0)], part[4] + base))
         for part, base in zip(parts, offset, strict=False)
     ]
-    return put_together(graph, numbered, np.zeros(1), np.ones(1))
+    return put_together(graph, numbered, np.zeros(1, np.int64), np.ones(1))
 
 
 def _single(model: UMDP, state: int, choice: int) -> Part:
