@@ -203,8 +203,8 @@ def _parts(path: Path) -> dict[str, Any]:
 def _header(text: bytes, kinds: tuple[str, ...]) -> dict[str, Any]:
     """A JSON object that begins as rue's files do."""
     header = json.loads(text, parse_constant=_no_number)
-    if not isinstance(header, dict) or header.get("format") != "rue" or header.get("version") != 2:
-        raise BadFile('it is no file of rue; expected "format": "rue" and "version": 2')
+    if not isinstance(header, dict) or header.get("format") != "rue" or header.get("version") not in (1, 2):
+        raise BadFile('it is no file of rue; expected "format": "rue" and "version": 1 or 2')
     if header.get("kind") not in kinds:
         raise BadFile(f"it holds a {header.get('kind')!r:.40}; expected one of {', '.join(kinds)}")
     return header
