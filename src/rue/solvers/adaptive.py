@@ -67,9 +67,9 @@ AIM = 0.99
 # The time for the policies of other methods: a part of a limit, and no more than so many seconds. Some come before
 # the search, one whenever the belief moves, the rest at the end. A sample's policy counts as this part of a method.
 START_PART, START_SECONDS, FIRST_METHODS, SAMPLE_PART = 0.2, 2.0, 5, 1 / 32
-# What is kept of the time for putting the policy and the proof together: a part of the time so far, and seconds for
-# each node of the policy and each point of the proof.
-LAST_PART, LAST_SECONDS = 0.02, 8e-6
+# What is kept of the time for putting policy and proof together: a part of the time so far, seconds for each next node
+# of the policy (and each sample of it), for each follower and sample of the proof, and times what it took to write it.
+LAST_PART, NODE_SECONDS, NODE_SAMPLE_SECONDS, PROOF_SECONDS, WRITING = 0.02, 3e-7, 1e-7, 1e-8, 3.0
 # Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: many, or few
 # where nothing is left to open.
 GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
@@ -243,7 +243,9 @@ class _Search:
     vectors: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [K, J] of those vectors
     waiting: Iterator[tuple[str, Policy]] = field(default_factory=lambda: iter(()))  # policies of other methods
-    to_do: int = 0  # nodes of the policy and points of the proof
+    policy_seconds: float = 0.0  # that the policy will take until it is judged, about
+    proof_seconds: float = 0.0  # and the proof until it is verified
+    belief_seconds: float = 0.0  # that the last move to another belief took
     most: float = math.inf  # beliefs
     stage: str = "adaptive"
 
@@ -251,6 +253,7 @@ class _Search:
     def begin(cls, model: UMDP, values: OptimalValues, objective: str, memory: float, run: Run) -> "_Search":
         graph = BeliefGraph.build(model, values, memory, run.threads)
         initial = model.graph.initial
+        graph.out_of_time = run.out_of_time
         offset = graph.potential[initial] - (values.value[initial] if objective == "regret" else 0.0)
         return cls(model, objective, run, graph, offset, typical_cost(model))
 
@@ -309,7 +312,9 @@ class _Search:
                     return Status.UNPROVED
                 self.write_proof()
                 self.take_in(1)
+                began = self.run.seconds
                 self.graph.move(self._next_belief())
+                self.belief_seconds = self.run.seconds - began
                 rounds = 0
             else:
                 self.graph.grow()
@@ -333,13 +338,17 @@ class _Search:
         if self.game is not None:
             self.graph.favourites = self.vectors[self.game.weight > 0]
             if self.run.seconds_left < np.inf:
-                points = self.proof.points if self.proof is not None else 0
-                self.to_do = self.graph.size_of(self.graph.favourites) + points
+                self.policy_seconds = self._seconds_of(self.graph.size_of(self.graph.favourites))
+
+    def _seconds_of(self, following: int) -> float:
+        """About how long it takes to put a policy together and to judge it, with and without what makes it safer."""
+        return 2 * following * (NODE_SECONDS + NODE_SAMPLE_SECONDS * self.model.samples)
 
     def _stop(self) -> Status | None:
         if self.graph.nodes > self.most:
             return Status.ITERATION_LIMIT
-        if self.run.seconds_left < LAST_PART * self.run.seconds + LAST_SECONDS * self.to_do:
+        needed = LAST_PART * self.run.seconds + self.policy_seconds + self.proof_seconds + self.belief_seconds
+        if self.run.seconds_left < needed:
             return Status.TIME_LIMIT
         return self.run.stop()
 
@@ -380,7 +389,10 @@ class _Search:
         """Write down what the best lower bound rests on, while the graph is still at its belief."""
         if self.written or self.anchor is not self.graph.belief:
             return
+        began = self.run.seconds
         proof, low = self.graph.certificate(self.objective)
+        took = self.run.seconds - began
+        self.proof_seconds = WRITING * took + PROOF_SECONDS * proof.follow.size * self.model.samples
         self.written = True
         low += float(self.offset @ self.graph.belief)
         if self.proof is None or low > self.proof_value:
@@ -400,16 +412,35 @@ class _Search:
             return policy, self._judge(policy)
         verdict = None
         # The judge may not be able to tell the cost of a controller that hardly ever ends from infinity.
-        for usable in (np.ones(known.size, bool), self.graph.is_given(known)):
+        # Nor may there be time for a large one.
+        given = self.graph.is_given(known)
+        for usable in (np.ones(known.size, bool), given):
             if verdict is None or (usable.any() and not np.isfinite(verdict.max_regret)):
                 weight = solve_game(matrix[:, usable]).weight
-                policy = self.graph.controller(known[usable][weight > 0], weight[weight > 0])
+                used = known[usable][weight > 0]
+                if given.any() and 0.5 * self._seconds_of(self.graph.size_of(used)) > self._after.seconds_left:
+                    continue
+                policy = self.graph.controller(used, weight[weight > 0])
                 verdict = self._judge(policy)
-        assert verdict is not None
+        if verdict is None or not verdict.complete:
+            return self._single_policy(known, matrix, given)
         return policy, verdict
 
+    def _single_policy(self, known: Array, matrix: Array, given: Array) -> tuple[Policy, Evaluation]:
+        """The best of the policies that were given, which are small: they are judged however little time is left."""
+        if given.any():
+            best = known[given][matrix[:, given].max(axis=0).argmin()]
+            policy = self.graph.controller(np.array([best]), np.ones(1))
+        else:
+            policy = policy_at_hand(self.model, None, self.run)
+        return policy, judge(self.model, policy, Run(cache=self.run.cache, threads=self.run.threads))
+
+    @property
+    def _after(self) -> Run:
+        return self.run.afterwards()
+
     def _judge(self, policy: Policy) -> Evaluation:
-        return judge(self.model, policy, self.run.afterwards())
+        return judge(self.model, policy, self._after)
 
     def _safer(self, policy: Policy) -> Policy:
         """The policy that gives up being clever where it would miss the goal in some sample.

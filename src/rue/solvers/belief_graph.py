@@ -3,6 +3,7 @@
 What the graph is, and how bounds are worked out on it, stands in `_kernels/beliefs.py`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,6 +40,8 @@ MANY_VECTORS = 30_000
 ROOT_VECTORS = 500
 # By how much arrays grow, if there is memory for it.
 GROWTH = (2.0, 1.4, 1.1)
+# Numbers that are looked at between two looks at the clock: of vectors and points, and of what opened nodes lead to.
+SCAN_WORK, GROW_WORK = 100_000_000, 30_000_000
 # Rounds in which a proof is lowered to what follows from it.
 ROUNDS = 50
 
@@ -72,6 +75,7 @@ class BeliefGraph:
     tree: Tree
     memory: float  # bytes that the arrays may take
     threads: int
+    out_of_time: Callable[[], object] = lambda: None  # asked between parts of long work
     least: float = 0.0  # likelihoods that count as zero
     policies: list[Policy] = field(default_factory=list)
     policy_bytes: int = 0
@@ -190,19 +194,32 @@ class BeliefGraph:
         nodes, excess = np.empty(self.visited, np.int32), np.empty(self.visited)
         most = max(64, int(MOST * self.visited))
         count = kernel.frontier(self.tree, self.order, self.visited, PART, most, nodes, excess)
-        self._scan(nodes, 0, count)
+        self._scan(nodes, count)
         done, before = 0, self.nodes
-        while True:
-            done = kernel.grow(self.world, self.tree, self.belief, self.least, nodes, excess, done, count)
-            if done == count:
-                break
+        at_once = max(GROW_WORK // (self.world.widest**2 * self.model.samples), 1)
+        while done < count and not self.out_of_time():
+            last = min(done + at_once, count)
+            done = kernel.grow(self.world, self.tree, self.belief, self.least, nodes, excess, done, last)
+            if done == last:
+                continue
             self._make_room(dict.fromkeys((NODES, ACTIONS, EDGES, POINTS), 4 * self.world.widest))
         fresh = np.arange(before, self.nodes, dtype=np.int32)
-        self._scan(fresh, 0, fresh.size)
+        self._scan(fresh, fresh.size)
         self.opened = int(count)
 
-    def _scan(self, nodes: Array, first: int, last: int) -> None:
-        in_parts(lambda i, j: kernel.scan(self.tree, self.belief, nodes, i, j), first, last, self.threads, SMALL)
+    def _scan(self, nodes: Array, count: int) -> None:
+        """Let nodes look at what is new at their states, as far as there is time."""
+        number = self.tree.vector_number + self.tree.point_number
+        work = np.cumsum(number[self.tree.state[nodes[:count]]] * self.model.samples)
+        first = 0
+        while first < count and not self.out_of_time():
+            done = work[first - 1] if first else 0
+            last = max(int(np.searchsorted(work, done + SCAN_WORK)), first + 1)
+            in_parts(
+                lambda i, j: kernel.scan(self.tree, self.belief, nodes, i, j), first, min(last, count), self.threads,
+                SMALL,
+            )  # fmt: skip
+            first = last
 
     def _scratch(self) -> tuple[Array, Array, Array]:
         """Room for an order of the nodes and for the stack of a walk."""
@@ -305,8 +322,8 @@ class BeliefGraph:
         return merged(put_together(graph, parts, number[vectors], weight))
 
     def size_of(self, vectors: Array) -> int:
-        """How many nodes their controller has, at most, besides those of the given policies."""
-        return int(self._behind(vectors).size)
+        """How many next nodes their controller has, at most, besides those of the given policies."""
+        return int(np.diff(self.model.graph.trans_ptr)[self.tree.choice[self._behind(vectors)]].sum())
 
     def _behind(self, vectors: Array) -> Array:
         """All vectors of ours that these lead to, themselves included."""

@@ -30,7 +30,9 @@ def start_game(
         layout = Layout.build(model, gap, mask, steps, order, ~graph.goal)
         if board is not None and np.isfinite(board.value).all() and _covers(board, layout, mask):
             options = kind(layout)
-            options.repeat(layout.number[board.choices(graph)])
+            options.repeat(layout.number[board.choices(graph)], run)
+            if run.out_of_time():
+                return None
             game = OptionGame(model, options, gap_error, scale)
             game.value[board.order] = board.value[board.order]
             return game

@@ -75,17 +75,20 @@ class Task:
         prob[layout.transition] = layout.field.prob
         return replace(Problem.of(self.model, gap, kept, self.steps, state), prob=prob)
 
-    def give_up(self, run: Run) -> Outcome:
+    def give_up(self, run: Run, status: Status | None = None) -> Outcome:
         """No options that count, or a limit before any were found."""
-        status = run.stop()
+        status = status or run.stop()
         if status is None:
             return infeasible(self.model, run)
         policy = fallback(self.model, run) if self.board is None else self.board.policy(self.model)
         return Outcome(policy, Interval(0.0, np.inf), status)
 
-    def outcome(self, game: OptionGame, objective: Interval, status: Status | None) -> Outcome:
-        """The policy of a game, and what is proved."""
-        return Outcome(assemble(self.model, game.options, self.elsewhere), objective, status or Status.SOLVED)
+    def outcome(self, game: OptionGame, objective: Interval, status: Status | None, run: Run) -> Outcome:
+        """The policy of a game, and what is proved; single steps if there is no time to put it together."""
+        policy = assemble(self.model, game.options, self.elsewhere, run)
+        if policy is None:
+            return self.give_up(run, Status.TIME_LIMIT)
+        return Outcome(policy, objective, status or Status.SOLVED)
 
 
 def solve_deterministic(task: Task, engine: str, run: Run) -> Outcome:
@@ -106,7 +109,7 @@ def solve_deterministic(task: Task, engine: str, run: Run) -> Outcome:
     if trees is not None and np.array_equal(trees.order, game.order):
         game.options.belief[:] = trees.options.belief
     status, objective = solve_options(game, run, task.name, 0.0)
-    return task.outcome(game, _proved(task, max(objective.lower, bound), objective.upper), status)
+    return task.outcome(game, _proved(task, max(objective.lower, bound), objective.upper), status, run)
 
 
 def solve_history(task: Task, engine: str, run: Run) -> Outcome:
@@ -130,9 +133,9 @@ def solve_history(task: Task, engine: str, run: Run) -> Outcome:
                 status, again = solve_options(game, run, task.name, task.kappa)
                 lower = max(objective.lower, again.lower)
                 if other.upper < again.upper:
-                    return task.outcome(pure, _proved(task, lower, other.upper), status)
+                    return task.outcome(pure, _proved(task, lower, other.upper), status, run)
                 objective = _proved(task, lower, again.upper)
-    return task.outcome(game, objective, status)
+    return task.outcome(game, objective, status, run)
 
 
 def solve_stochastic(task: Task, engine: str, breakpoints: int, run: Run) -> Outcome:
@@ -142,7 +145,7 @@ def solve_stochastic(task: Task, engine: str, breakpoints: int, run: Run) -> Out
         return task.give_up(run)
     status, objective = solve_options(pure, run, task.name, 0.0)
     if status:
-        return task.outcome(pure, objective, status)
+        return task.outcome(pure, objective, status, run)
     mixed = MixedSlots(pure.layout)
     assert isinstance(pure.options, Slots)
     mixed.begin_with(pure.options, _numbers(task, pure))
@@ -161,7 +164,7 @@ def solve_stochastic(task: Task, engine: str, breakpoints: int, run: Run) -> Out
     upper = game.upper()
     if not upper <= objective.upper:  # κ did not go well with a very long way
         game, upper = pure, objective.upper
-    return task.outcome(game, _proved(task, lower, upper), status)
+    return task.outcome(game, _proved(task, lower, upper), status, run)
 
 
 def _trees(task: Task, run: Run) -> OptionGame | None:

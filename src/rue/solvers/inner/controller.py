@@ -6,12 +6,17 @@ from rue._flat import Array
 from rue._linear import ranges
 from rue.model import UMDP
 from rue.policy import Policy
+from rue.solution import Run
 from rue.solvers.compose import Part, put_together
 from rue.solvers.inner.field import Options
 
+# Seconds that each next node of a controller takes until it is judged, and each sample of it besides.
+SECONDS, SAMPLE_SECONDS = 3e-7, 1e-7
 
-def assemble(model: UMDP, options: Options, elsewhere: Array) -> Policy:
-    """The options as one controller, as far as it can be reached."""
+
+def assemble(model: UMDP, options: Options, elsewhere: Array, run: Run) -> Policy | None:
+    """The options as one controller, as far as it can be reached; None if it is too large for the time that is left."""
+    pace, after = SECONDS + SAMPLE_SECONDS * model.samples, run.afterwards()
     graph, layout = model.graph, options.layout
     place = np.full(graph.states, -1)
     place[layout.field.roots] = np.arange(layout.size)
@@ -20,12 +25,15 @@ def assemble(model: UMDP, options: Options, elsewhere: Array) -> Policy:
     queue = [graph.initial]
     first[graph.initial] = 0
     parts = []
-    nodes = 0
+    nodes = size = 0
     for state in queue:
         first[state] = nodes
         part = options.part(place[state], arrays) if place[state] >= 0 else _single(model, state, int(elsewhere[state]))
         parts.append(part)
         nodes += part[0].size
+        size += part[4].size
+        if pace * size > after.seconds_left:
+            return None
         ends = np.unique(-1 - part[4][part[4] < 0])
         fresh = ends[first[ends] < 0]
         first[fresh] = 0

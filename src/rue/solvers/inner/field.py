@@ -20,7 +20,11 @@ from rue._kernels import options as kernel
 from rue._linear import ranges
 from rue.errors import BadInput
 from rue.model import UMDP
+from rue.solution import Run
 from rue.solvers.compose import Part
+
+# Numbers of rows that are computed between two looks at the clock.
+ROWS_WORK = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +178,7 @@ class Options(ABC):
         return np.inf
 
     @abstractmethod
-    def repeat(self, choice: Array) -> None:
+    def repeat(self, choice: Array, run: Run) -> None:
         """Let each option repeat a stationary policy: `choice[S]`, in the field's numbers."""
 
     @abstractmethod
@@ -189,6 +193,16 @@ class Options(ABC):
         """What each option costs against the adversary, with values at the ends."""
         ends = np.add.reduceat(self.share * value[self.layout.end_state, None], self.layout.share_ptr[:-1])
         return np.asarray((self.paid + ends).max(axis=1))
+
+    def make_all_rows(self, run: Run) -> None:
+        """Compute the rows of all options, as far as there is time."""
+        work = np.cumsum(self.layout.plan_size) * self.layout.samples
+        ends = np.arange(ROWS_WORK, int(work.max(initial=0)) + ROWS_WORK, ROWS_WORK)
+        parts = np.unique(np.searchsorted(work, ends) + 1)
+        for places in np.split(np.arange(self.layout.size), parts):
+            if run.out_of_time():
+                return
+            self.make_rows(places)
 
     @abstractmethod
     def make_rows(self, places: Array) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from rue._flat import Array
 from rue._linear import ranges
 from rue.model import Graph
+from rue.solution import Run
 from rue.solvers.compose import Part
 from rue.solvers.inner.field import Found, Layout, Options, Round
 from rue.solvers.inner.problem import INFINITE, Answer, Engine, Layers
@@ -34,13 +35,13 @@ class Programs(Options):
         self.engines = [self.make(layout, int(root)) for root in layout.field.roots]
         super().adopt(layout)
 
-    def repeat(self, choice: Array) -> None:
+    def repeat(self, choice: Array, run: Run) -> None:
         """The entries with the choice of their state."""
         for i, engine in enumerate(self.engines):
             layers = engine.layers
             own = self.layout.choice_id[choice[layers.node_state]]
             self.weights[i] = (layers.choice == own[layers.entry_node]).astype(float)
-        self.make_rows(np.arange(self.layout.size))
+        self.make_all_rows(run)
 
     def make_rows(self, places: Array) -> None:
         """What each option pays and where it ends."""

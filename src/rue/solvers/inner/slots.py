@@ -10,6 +10,7 @@ from rue._flat import Array
 from rue._kernels import layout as arrange
 from rue._kernels import options as kernel
 from rue._linear import ranges
+from rue.solution import Run
 from rue.solvers.compose import Part
 from rue.solvers.inner.field import Found, Layout, Options, Round, refuse_if
 
@@ -56,14 +57,14 @@ class Slots(Options):
         of_choice = np.bincount(np.repeat(np.arange(field.trans_ptr.size - 1), np.diff(field.trans_ptr)), weights=ways)
         return 2e-7 * float(np.exp(of_choice.max(initial=0.0)))
 
-    def repeat(self, choice: Array) -> None:
+    def repeat(self, choice: Array, run: Run) -> None:
         """The choice of the state in each of its slots."""
         field = self.layout.field
         slot = np.flatnonzero(self.choices)
         state = field.layer_state[slot]
         self.weight[:] = 0.0
         self.weight[self.weight_ptr[slot] + choice[state] - field.choice_ptr[state]] = 1.0
-        self.make_rows(np.arange(self.layout.size))
+        self.make_all_rows(run)
 
     def make_rows(self, places: Array) -> None:
         """The rows of the options at some places, from their weights."""

@@ -10,6 +10,7 @@ import numpy as np
 from rue._flat import Array
 from rue._kernels import layout as arrange
 from rue._kernels import options as kernel
+from rue.solution import Run
 from rue.solvers.compose import Part
 from rue.solvers.inner.field import Found, Layout, Options, Round, refuse_if
 from rue.solvers.inner.slots import Slots
@@ -46,12 +47,12 @@ class Trees(Options):
     def _mixture(self) -> tuple[Array, ...]:
         return self.plan_ptr, self.layout.plan_size, self.plan, self.plans, self.mix
 
-    def repeat(self, choice: Array) -> None:
+    def repeat(self, choice: Array, run: Run) -> None:
         """One plan for each option."""
         field = self.layout.field
         no_slot, nothing = np.zeros(field.layer_state.size, np.int64), np.zeros(int(np.diff(field.choice_ptr).max()))
         kernel.plans_of_slots(field, no_slot, nothing, choice, *self._mixture)
-        self.make_rows(np.arange(self.layout.size))
+        self.make_all_rows(run)
 
     def begin_with(self, slots: Slots, choice: Array) -> None:
         """Begin with deterministic policies of state and time; in slots that they do not reach, with `choice[S]`."""
