@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench browser lint setup kernels kernels-backwards
+.PHONY: demo test test-slow fuzz bench browser lint setup kernels kernels-backwards
 
 setup: .venv/.ready
 
@@ -36,6 +36,11 @@ kernels-backwards: lint
 test: setup
 	$(MAKE) --no-print-directory --jobs=2 kernels kernels-backwards
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# Random models and mutated files for so many seconds, or with a seed: the same ones again. What fails is in fuzz/corpus.
+SECONDS ?= 60
+fuzz: setup
+	$(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # Debian's Chromium, in which the tests open the page; without one they say so and are skipped.
 browser:

@@ -8,12 +8,23 @@ and a certificate that does not hold is `NotProved`. Everything else is our own 
 import difflib
 from collections.abc import Iterable
 
+# Longer words are cut in messages: a field of a damaged file may have a million letters.
+LONGEST_WORD = 400
+
 
 class RueError(Exception):
-    """Anything rue raises on purpose; the message is one line, whatever names it quotes."""
+    """Anything rue raises on purpose; the message is one line that can be read, whatever names it quotes."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))
+        super().__init__(" ".join(_shortened(word) for word in message.split()))
+
+
+def _shortened(word: str) -> str:
+    """The beginning and the end of a word that nobody would read."""
+    if len(word) <= LONGEST_WORD:
+        return word
+    part = LONGEST_WORD // 2
+    return f"{word[:part]}…{word[-part:]} ({len(word)} letters)"
 
 
 class BadInput(RueError, ValueError):
