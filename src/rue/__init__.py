@@ -3,7 +3,7 @@
 from rue import domains, theory
 from rue.build import Builder, Counts, count_transitions, from_counts, from_transitions
 from rue.certificate import Certificate, verify
-from rue.errors import BadFile, BadInput, NotProved, NotSolved, RueError, SolverFailed
+from rue.errors import BadFile, BadInput, Contradiction, NotProved, NotSolved, RueError, SolverFailed
 from rue.evaluate import Evaluation, evaluate
 from rue.io import load, read_log, save
 from rue.model import UMDP, Graph
@@ -11,7 +11,7 @@ from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
 from rue.select import select
 from rue.simulate import Simulation, simulate
-from rue.solution import Interval, Limits, Progress, Solution, Solver, Status
+from rue.solution import Cache, Interval, Limits, Progress, Solution, Solver, Status
 from rue.solvers import (
     Adaptive,
     Average,
@@ -35,7 +35,9 @@ __all__ = [
     "BadInput",
     "BestSample",
     "Builder",
+    "Cache",
     "Certificate",
+    "Contradiction",
     "Counts",
     "Evaluation",
     "ExactStationary",

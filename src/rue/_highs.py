@@ -42,12 +42,13 @@ class Ended(StrEnum):
 
     OPTIMAL = "optimal"
     TIME_LIMIT = "time limit"
+    NODE_LIMIT = "node limit"
     INFEASIBLE = "infeasible"
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What HiGHS found. After a time limit `x` is None if nothing was found, and `bound` may be −∞."""
+    """What HiGHS found. After a limit `x` is None if nothing was found, and `bound` may be −∞."""
 
     status: Ended
     objective: float
@@ -59,7 +60,8 @@ class Result:
 class Program:
     """A kept program. Matrix entries are triplets (row, column, value) in any order; repeated ones add up.
 
-    `gap` is the difference between objective and bound at which a mixed-integer program counts as solved.
+    `gap` is the difference between objective and bound at which a mixed-integer program counts as solved, `nodes` the
+    most nodes that it may branch on.
     """
 
     def __init__(
@@ -75,10 +77,11 @@ class Program:
         row_upper: Array,
         integral: Array | None = None,
         gap: float = TOLERANCE,
+        nodes: int | None = None,
     ) -> None:
         import highspy
 
-        self._options = OPTIONS | {"mip_abs_gap": gap}
+        self._options = OPTIONS | {"mip_abs_gap": gap} | ({} if nodes is None else {"mip_max_nodes": nodes})
         self._whole = integral is not None and bool(integral.any())
         self._lp = highspy.HighsLp()
         self._lp.num_col_, self._lp.num_row_ = cost.size, row_lower.size
@@ -129,6 +132,7 @@ class Program:
         known = {
             highspy.HighsModelStatus.kOptimal: Ended.OPTIMAL,
             highspy.HighsModelStatus.kTimeLimit: Ended.TIME_LIMIT,
+            highspy.HighsModelStatus.kSolutionLimit: Ended.NODE_LIMIT,
             highspy.HighsModelStatus.kInfeasible: Ended.INFEASIBLE,
         }
         if status not in known:

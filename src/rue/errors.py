@@ -1,8 +1,9 @@
-"""What can go wrong, as five exceptions.
+"""What can go wrong, as six exceptions.
 
 Bad input is an error at the door with one line that says where, what and what was expected. A limit is no exception but
 a status; `Solution.require` turns it into `NotSolved` for those who want that. A backend that fails is `SolverFailed`,
-and a certificate that does not hold is `NotProved`. Everything else is our own bug, and an assertion.
+and a certificate that does not hold is `NotProved`. Two proofs that exclude each other are a `Contradiction`: one of
+them is wrong, and so is rue. Everything else is our own bug, and an assertion.
 """
 
 import difflib
@@ -41,6 +42,10 @@ class NotSolved(RueError):
 
 class NotProved(RueError):
     """A certificate that does not prove what it claims; the message says where."""
+
+
+class Contradiction(RueError):
+    """Two proved figures exclude each other: a bug of rue. The message has both, and where to find what shows it."""
 
 
 class SolverFailed(RueError):

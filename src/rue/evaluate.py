@@ -14,12 +14,11 @@ factorisation if not, with all that follows it known. Components are those of al
 
 None of this is believed: with h a bound on the number of steps, the error is at most max(|c + Pv − v| / (h − Ph)) · h
 over all nodes, which is computed with rounding errors on the safe side. Components where that is too much are solved
-directly too, and it is proved anew. The judge shares no engine with the solvers, and every regret that people see is
-from here.
+directly too, and it is proved anew. Every regret that people see is from here. A value that is below the proved least
+cost V*_k is a `Contradiction`.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -30,10 +29,12 @@ from rue._check import real_number
 from rue._flat import Array
 from rue._kernels import chain
 from rue._linear import solve_chain
-from rue.errors import SolverFailed
+from rue._threads import check_threads, each
+from rue.errors import Contradiction, SolverFailed
 from rue.model import UMDP, check_same_graph
 from rue.optimal import optimal_values
 from rue.policy import Policy, check_policy
+from rue.solution import Cache, Limits, Run, check_limits
 
 TOLERANCE = 1e-13
 SWEEPS = 400
@@ -43,7 +44,6 @@ GOOD_ERROR = 1e-9
 DENSE = 256
 # Samples that are solved together: enough to share every index, few enough to stay in memory.
 BLOCK = 8
-THREADS = 2
 # Chains of fewer nodes are done before a thread has started.
 SMALL = 1000
 
@@ -59,6 +59,8 @@ class Evaluation:
     optimal: Array  # [K] least expected cost of any policy that knows the sample
     regret: Array  # [K]
     error: float  # no finite number here is further than this from the truth
+    at_most: float  # proved: no regret is above this
+    complete: bool = True  # False if a limit came first: what was not judged is infinite, and so is the error
 
     @property
     def max_regret(self) -> float:
@@ -91,28 +93,61 @@ class Evaluation:
         )
 
 
-def evaluate(model: UMDP, policy: Policy) -> Evaluation:
-    """Expected cost and regret of a policy in every sample of a model, which remembers the last verdict."""
+def evaluate(
+    model: UMDP,
+    policy: Policy,
+    *,
+    limits: Limits | None = None,
+    cache: Cache | None = None,
+    threads: int | None = None,
+) -> Evaluation:
+    """Expected cost and regret of a policy in every sample of a model.
+
+    A time limit, or Ctrl-C, leaves samples out that were not judged by then (`complete` is False). A cache that is
+    passed to several calls keeps the optimal values. Threads: all cores unless given; figures do not depend on them.
+    """
     check_same_graph(model, check_policy(policy).graph)
-    last: list[tuple[Policy, Evaluation]] = model.remember("last verdict", list)
-    for judged, verdict in last:
+    run = Run(check_limits(limits), cache=cache or Cache(), threads=check_threads(threads))
+    with run.catching_interrupts():
+        return judge(model, policy, run)
+
+
+def judge(model: UMDP, policy: Policy, run: Run) -> Evaluation:
+    """`evaluate` within a run, whose cache keeps the last verdict."""
+    last: list[tuple[Policy, Evaluation]] = run.cache.remember(model, "last verdict", list)
+    for judged, verdict in tuple(last):
         if judged is policy:
             return verdict
-    verdict = _judge(model, policy)
-    last[:] = [(policy, verdict)]
+    verdict = _judge(model, policy, run)
+    if verdict.complete:
+        last[:] = [(policy, verdict)]
     return verdict
 
 
-def _judge(model: UMDP, policy: Policy) -> Evaluation:
-    value, value_error = _policy_values(model, policy)
-    best = optimal_values(model)
-    lower, upper = best.lower[model.graph.initial], best.upper[model.graph.initial]
-    optimal = best.value[model.graph.initial]
+def _judge(model: UMDP, policy: Policy, run: Run) -> Evaluation:
+    values = optimal_values(model, run=run)
+    value, doubt, judged = _policy_values(model, policy, run)
+    initial = model.graph.initial
+    lower, upper, optimal = values.lower[initial], values.upper[initial], values.value[initial]
+    _refuse_less_than_least(model, value, doubt, lower)
     regret = np.maximum(value - optimal, 0.0)
     for array in (value, optimal, regret):
         array.flags.writeable = False
-    error = value_error + float(np.maximum(upper - optimal, optimal - lower).max())
-    return Evaluation(value, optimal, regret, error)
+    error = float(doubt.max()) + float(np.maximum(upper - optimal, optimal - lower).max())
+    # The last term is more than what rounding takes from the others.
+    most = float((value + doubt - lower + 4 * chain.ROUNDING * value).max())
+    return Evaluation(value, optimal, regret, error, max(most, 0.0), values.complete and judged)
+
+
+def _refuse_less_than_least(model: UMDP, value: Array, doubt: Array, lower: Array) -> None:
+    """A policy that costs less than the least cost: the judge is wrong, or V* is."""
+    wrong = np.flatnonzero(np.isfinite(value) & (value + doubt < lower))
+    if wrong.size:
+        k = int(wrong[0])
+        raise Contradiction(
+            f"the judge finds a cost of {float(value[k])!r} ± {float(doubt[k]):.1e} in sample {model.sample_name(k)}, "
+            f"where no policy costs less than {float(lower[k])!r}; {wrong.size} samples are so in all"
+        )
 
 
 def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]
@@ -133,7 +168,7 @@ def ends_from(model: UMDP, policy: Policy) -> Array:  # [N, K]
     return ends
 
 
-def node_values(model: UMDP, policy: Policy) -> tuple[Array, Array]:  # [N, K], [N, K]
+def node_values(model: UMDP, policy: Policy, threads: int = 1) -> tuple[Array, Array]:  # [N, K], [N, K]
     """The expected cost from every node of a controller in each sample, and a bound on the error of each.
 
     Infinite, with no error, where the policy may miss the goal from that node in that sample. Where it takes so long
@@ -149,38 +184,40 @@ def node_values(model: UMDP, policy: Policy) -> tuple[Array, Array]:  # [N, K], 
         value[rows.order, columns] = np.where(ends & np.isfinite(doubt), found, np.inf)
         error[rows.order, columns] = np.where(ends, doubt, 0.0)
 
-    _each_block(work, rows)
+    _each_block(work, rows, threads)
     return value, error
 
 
-def _policy_values(model: UMDP, policy: Policy) -> tuple[Array, float]:
-    """V_k(π) of all samples and a bound on the error of the finite ones.
+def _policy_values(model: UMDP, policy: Policy, run: Run) -> tuple[Array, Array, bool]:  # [K], [K]
+    """V_k(π) of all samples, a bound on the error of each, and whether there was time for all of them.
 
     A policy may be proper and yet take so long that no bound on its cost can be had with these numbers: then the cost
-    is given as infinite, and so is the error.
+    is given as infinite, and so is the error. The same where time ran out.
     """
     rows = _Chain.build(model, policy)
+    left_out = []
 
-    def work(first: int) -> tuple[Array, float]:
+    def work(first: int) -> tuple[Array, Array]:
+        if run.out_of_time():
+            left_out.append(first)
+            unknown = np.full(min(BLOCK, model.samples - first), np.inf)
+            return unknown, unknown
         numbers = rows.load(first)
         value, epsilon, weight = _solve(numbers)
         known = np.isfinite(epsilon)
         error = np.where(known, epsilon, 0.0) * _at_start(rows, weight)
         error[numbers.proper & ~known] = np.inf
         found = _at_start(rows, np.where(known, value, 0.0))
-        return np.where(numbers.proper & known, found, np.inf), float(error.max())
+        return np.where(numbers.proper & known, found, np.inf), error
 
-    parts = _each_block(work, rows)
-    return np.concatenate([value for value, _ in parts]), max(error for _, error in parts)
+    parts = _each_block(work, rows, run.threads)
+    value, error = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return value, error, not left_out
 
 
-def _each_block(work: Callable[[int], T], rows: "_Chain") -> list[T]:
-    """What `work` makes of the first sample of each block, in two threads if the chain is long."""
-    blocks = range(0, rows.model.samples, BLOCK)
-    if rows.order.size < SMALL or len(blocks) == 1:
-        return [work(first) for first in blocks]
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(work, blocks))
+def _each_block(work: Callable[[int], T], rows: "_Chain", threads: int) -> list[T]:
+    """What `work` makes of the first sample of each block, in threads if the chain is long."""
+    return each(work, range(0, rows.model.samples, BLOCK), threads if rows.order.size >= SMALL else 1)
 
 
 def _at_start(rows: "_Chain", node_value: Array) -> Array:  # [k]

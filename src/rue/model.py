@@ -253,10 +253,16 @@ class UMDP:
         )
 
 
-def check_same_graph(model: UMDP, graph: Graph) -> None:
-    """Refuse a policy that was made for another graph."""
+def check_model(model: object) -> UMDP:
+    """The model, if it is one."""
     if not isinstance(model, UMDP):
         raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
+    return model
+
+
+def check_same_graph(model: UMDP, graph: Graph) -> None:
+    """Refuse a policy that was made for another graph."""
+    check_model(model)
     if graph is model.graph or graph.fingerprint == model.graph.fingerprint:
         return
     raise BadInput(

@@ -19,7 +19,6 @@ move for ever at no cost (free components) have one value and are merged first.
 """
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,9 +26,10 @@ import numpy as np
 from rue._flat import Array
 from rue._kernels import shortest
 from rue._linear import ranges, solve_chain
+from rue._threads import check_threads, each
 from rue.errors import SolverFailed
-from rue.model import UMDP, outward_order
-from rue.solution import Run
+from rue.model import UMDP, check_model, outward_order
+from rue.solution import Cache, Run
 from rue.structure import inner_choices, proper_in, sweep_order
 
 # Relative width of the intervals that is asked for; rounding may leave them a little wider.
@@ -41,9 +41,13 @@ PATIENCE = 40
 SWEEPS = 12
 # Weights beyond this mean that near-optimal choices can go round for ever.
 MOST_STEPS = 1e12
-THREADS = 2
 # Models of fewer transitions are done before a second thread has started.
 SMALL = 10_000
+# Blocks of samples, each of which starts from the values of the one before, are dealt out to this many chains. The
+# number is fixed, so that values do not depend on the number of threads.
+CHAINS = 4
+# Outcomes that are swept between two looks at the clock: some tenths of a second.
+WORK = 100_000_000
 # Samples whose numbers are fetched together: they share the lines of the cache.
 BLOCK = 4
 
@@ -74,17 +78,24 @@ class OptimalValues:
 
 
 def optimal_values(
-    model: UMDP, *, tolerance: float = TOLERANCE, within: Array | None = None, run: Run | None = None
+    model: UMDP,
+    *,
+    tolerance: float = TOLERANCE,
+    within: Array | None = None,
+    run: Run | None = None,
+    cache: Cache | None = None,
+    threads: int | None = None,
 ) -> OptimalValues:
     """V*_k of all samples, over policies that take only the choices `within[C]`, or all.
 
-    Over all choices and to full precision they are remembered with the model; if a limit comes first, the samples that
-    are done are, and the next call does the rest.
+    Over all choices and to full precision they are kept in the cache; if a time limit of the run comes first, the
+    samples that are done are, and the next call with this cache does the rest.
     """
-    run = run or Run()
+    check_model(model)
+    run = run or Run(cache=cache or Cache(), threads=check_threads(threads))
     if within is not None or tolerance != TOLERANCE:
         return _Search.begin(model).finish(model, tolerance, within, run)
-    search = model.remember("optimal_values", lambda: _Search.begin(model))
+    search = run.cache.remember(model, "optimal values", lambda: _Search.begin(model))
     return search.finish(model, tolerance, within, run)
 
 
@@ -108,7 +119,7 @@ class _Search:
         return cls(np.zeros(shape), upper, np.zeros(shape, bool), choice, done, threading.Lock())
 
     def finish(self, model: UMDP, tolerance: float, within: Array | None, run: Run) -> OptimalValues:
-        """Do the samples that are not done yet, in two threads."""
+        """Do the samples that are not done yet."""
         with self.lock:
             self._finish(model, tolerance, within, run)
         lower, upper, dead, choice = (_fixed(array) for array in (self.lower, self.upper, self.dead, self.choice))
@@ -120,17 +131,12 @@ class _Search:
         blocks = [block for block in left if block]
         if blocks:
             shared = _Layout.shared(model) if within is None else None
-            threads = THREADS if model.graph.successor.size >= SMALL else 1
-            parts = [blocks[i::threads] for i in range(min(threads, len(blocks)))]
+            chains = CHAINS if model.graph.successor.size >= SMALL else 1
 
             def work(part: list[list[int]]) -> None:
                 self._work(model, part, shared, tolerance, within, run)
 
-            if len(parts) == 1:
-                work(parts[0])
-            else:
-                with ThreadPoolExecutor(len(parts)) as pool:
-                    list(pool.map(work, parts))
+            each(work, [blocks[i::chains] for i in range(min(chains, len(blocks)))], run.threads)
 
     def _work(
         self,
@@ -288,7 +294,7 @@ def _iterate(rows: _Sample, tolerance: float, run: Run) -> bool:
     best_width = np.inf
     for round_ in range(10 * PATIENCE):
         rows.proof = None
-        if run.stop():
+        if run.out_of_time():
             return False
         row_ptr, out_ptr, target, prob, cost, value = rows.arrays
         policy = rows.policy
@@ -304,10 +310,23 @@ def _iterate(rows: _Sample, tolerance: float, run: Run) -> bool:
         elif round_ >= PATIENCE:
             value[:-1] = _factorise(rows)
         elif changed:
-            shortest.settle(out_ptr, target, prob, cost, value, policy, SWEEPS, 0.01 * delta, *rows.packed)
+            _settle(rows, SWEEPS, 0.01 * delta, run)
         else:
-            shortest.settle(out_ptr, target, prob, cost, value, policy, 10 * SWEEPS, 0.03 * tolerance, *rows.packed)
+            _settle(rows, 10 * SWEEPS, 0.03 * tolerance, run)
     return True
+
+
+def _settle(rows: _Sample, sweeps: int, tolerance: float, run: Run) -> None:
+    """Sweeps with the policy fixed, until little changes or time is out; the clock is looked at now and then."""
+    _, out_ptr, target, prob, cost, value = rows.arrays
+    policy = rows.policy
+    assert policy is not None
+    at_once = max(WORK // max(target.size, 1), 1)
+    for first in range(0, sweeps, at_once):
+        some = min(at_once, sweeps - first)
+        delta = shortest.settle(out_ptr, target, prob, cost, value, policy, some, tolerance, *rows.packed)
+        if delta <= tolerance or run.out_of_time():
+            return
 
 
 def _factorise(rows: _Sample, paid: Array | None = None) -> Array:

@@ -1,6 +1,9 @@
 """What a solver is, what it is told and what it gives back: `Solver`, `Limits`, `Run`, `Solution` and their parts.
 
 Why it stopped, what it solved and what it proved are three things, and so three fields.
+
+*The gap* of an interval has one definition everywhere, (upper − lower) / upper: the part of this policy's max regret
+that some other policy might avoid. Differences up to `Solution.floor` are no more than rounding and count as none.
 """
 
 import enum
@@ -13,15 +16,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
+from rue._threads import cores
 from rue.certificate import Certificate
-from rue.errors import BadInput, NotSolved
+from rue.errors import BadInput, Contradiction, NotSolved
 from rue.model import UMDP
 from rue.policy import Policy
 
 if TYPE_CHECKING:
     from types import FrameType
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,10 +38,32 @@ class Interval:
     lower: float
     upper: float
 
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:  # NaN included
+            raise BadInput(f"the interval runs from {self.lower} to {self.upper}; expected lower ≤ upper")
+
+    @classmethod
+    def proved(cls, lower: float, upper: float, what: str) -> "Interval":
+        """The interval of two bounds that were proved apart; `Contradiction` if they exclude each other."""
+        if not lower <= upper:
+            raise Contradiction(f"{what}: proved to be at least {lower!r} and at most {upper!r}")
+        return cls(float(lower), float(upper))
+
+    @classmethod
+    def expected(cls, lower: float, upper: float) -> "Interval":
+        """The interval of two estimates, for reports on the way: nothing is proved of it, and rounding may cross it."""
+        return cls(float(min(lower, upper)), float(upper))
+
     @property
     def width(self) -> float:
         """How much is left unproved."""
         return 0.0 if self.lower == self.upper else self.upper - self.lower
+
+    def gap(self, floor: float = 0.0) -> float:
+        """(upper − lower) / upper; 0 if the ends differ by no more than `floor`, infinite if the upper end is."""
+        if self.width <= floor or self.lower == self.upper == math.inf:
+            return 0.0 if math.isfinite(self.upper) else math.inf
+        return self.width / self.upper if math.isfinite(self.upper) else math.inf
 
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
@@ -69,6 +98,13 @@ class Limits:
                 raise BadInput(f"{name} is {value!r}; expected a number, 0 or more")
 
 
+def check_limits(limits: object) -> Limits:
+    """The limits, if they are; none if None."""
+    if limits is not None and not isinstance(limits, Limits):
+        raise BadInput(f"limits is {limits!r}; expected rue.Limits(seconds=..., iterations=...)")
+    return limits or Limits()
+
+
 class Progress(NamedTuple):
     """One report to the progress hook."""
 
@@ -90,6 +126,34 @@ class TracePoint(NamedTuple):
 Trace = tuple[TracePoint, ...]
 Hook = Callable[[Progress], None]
 
+# What judging and proving may take after a time limit: this part of the limit, and seconds.
+GRACE_PART, GRACE_SECONDS = 0.1, 0.8
+
+
+class Cache:
+    """What was worked out about models, to be used again: pass one to several calls, `rue.solve(..., cache=cache)`.
+
+    It keeps optimal values, the judge's last verdict and the best certificate of each model object, as long as that
+    object lives. Without a cache each call starts from nothing, so that its result does not depend on earlier calls.
+    Several threads may share one.
+    """
+
+    def __init__(self) -> None:
+        self._facts: WeakKeyDictionary[UMDP, dict[str, Any]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def remember(self, model: UMDP, key: str, compute: Callable[[], T]) -> T:
+        """What is kept under a key for a model; it is computed the first time."""
+        with self._lock:
+            facts = self._facts.setdefault(model, {})
+            if key not in facts:
+                facts[key] = compute()
+            value: T = facts[key]
+            return value
+
+    def __repr__(self) -> str:
+        return f"Cache({len(self._facts)} models)"
+
 
 @dataclass(eq=False)
 class Run:
@@ -97,6 +161,8 @@ class Run:
 
     limits: Limits = field(default_factory=Limits)
     hook: Hook | None = None
+    cache: Cache = field(default_factory=Cache)
+    threads: int = field(default_factory=cores)
     began: float = field(default_factory=time.perf_counter)
     iterations: int = 0
     counters: dict[str, int] = field(default_factory=dict)
@@ -114,15 +180,25 @@ class Run:
         """Seconds until the time limit."""
         return max(self.limits.seconds - self.seconds, 0.0)
 
-    def stop(self) -> Status | None:
-        """Why to stop now, or None to go on."""
+    def out_of_time(self) -> Status | None:
+        """Why to stop now, whatever was counted, or None to go on."""
         if self.interrupted:
             return Status.INTERRUPTED
-        if self.seconds >= self.limits.seconds:
-            return Status.TIME_LIMIT
+        return Status.TIME_LIMIT if self.seconds >= self.limits.seconds else None
+
+    def stop(self) -> Status | None:
+        """Why to stop now, or None to go on."""
+        out = self.out_of_time()
+        if out:
+            return out
         if self.iterations >= self.limits.iterations:
             return Status.ITERATION_LIMIT
         return None
+
+    def afterwards(self) -> "Run":
+        """A run for what follows the search, judging and proving: it may go on for a little after a time limit."""
+        limit = (1 + GRACE_PART) * self.limits.seconds + GRACE_SECONDS
+        return Run(Limits(seconds=max(limit, 0.0)), self.hook, self.cache, self.threads, self.began)
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to a counter of the solution."""
@@ -165,6 +241,11 @@ class Outcome:
     status: Status = Status.SOLVED
     certificate: Certificate | None = None  # proves the lower end of the objective
 
+    def __post_init__(self) -> None:
+        if self.status is Status.SOLVED and not math.isfinite(self.objective.upper):
+            endless = self.objective.lower == math.inf
+            object.__setattr__(self, "status", Status.INFEASIBLE if endless else Status.UNPROVED)
+
 
 @dataclass(frozen=True)
 class Solver(ABC):
@@ -197,12 +278,13 @@ class Solution:
     trace: Trace = ()
     counters: Mapping[str, int] = field(default_factory=dict)
     certificate: Certificate | None = None  # proves the lower end of `max_regret`, or of a worst-case cost as objective
+    regret_certificate: Certificate | None = None  # proves the lower end of `max_regret`, whatever the objective
+    floor: float = 0.0  # differences of regrets up to this are no more than rounding
 
     @property
     def gap(self) -> float:
-        """How far this policy's max regret may be above the least that any policy has, as a fraction of it."""
-        low, high = self.max_regret.lower, self.max_regret.upper
-        return (high - low) / high if math.isfinite(high) and high > 0 else (0.0 if high == 0 else math.inf)
+        """(upper − lower) / upper of `max_regret`: the part of this policy's max regret that might be avoidable."""
+        return self.max_regret.gap(self.floor)
 
     @property
     def mean_regret(self) -> float:

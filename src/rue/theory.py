@@ -55,7 +55,7 @@ from rue.evaluate import evaluate
 from rue.model import UMDP, Graph, check_same_graph
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy, check_policy
-from rue.solution import Interval
+from rue.solution import Cache, Interval
 from rue.solvers.recursion import regret_gap
 
 # Twice the rounding error of one operation, so that products of such errors are covered as well.
@@ -102,14 +102,15 @@ def constants(model: UMDP, policy: Policy, *, visited: bool = False) -> Constant
     """
     flag("visited", visited)
     chase = _Chase.build(model, policy, 1)
-    graph, values = model.graph, optimal_values(model)
+    cache = Cache()
+    graph, values = model.graph, optimal_values(model, cache=cache)
     seen = np.ones(graph.states, bool)
     used = np.ones(graph.choices, bool)
     if visited:
         seen, used = np.zeros(graph.states, bool), np.zeros(graph.choices, bool)
         seen[policy.node_state[chase.order]] = True
         used[chase.choice] = True
-    verdict = evaluate(model, policy)
+    verdict = evaluate(model, policy, cache=cache)
     worst = verdict.max_regret
     delta_cost = float(np.ptp(model.cost[used], axis=1).max(initial=0.0)) * (1 + ROUNDING)
     delta_transition = _transition_distance(model, used)
@@ -128,7 +129,7 @@ def constants(model: UMDP, policy: Policy, *, visited: bool = False) -> Constant
         H=steps,
         bound=bound,
         adversary=chase.regret(values),
-        true=Interval(max(worst - verdict.error, 0.0), worst + verdict.error),
+        true=Interval(max(worst - verdict.error, 0.0), verdict.at_most),
     )
 
 

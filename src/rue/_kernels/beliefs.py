@@ -22,10 +22,12 @@ from collections import namedtuple
 import numpy as np
 from numba import njit
 
-fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "nnan", "contract"})
+# Sums may be taken in another order. Nothing is assumed about NaN and infinity, which are never stored here.
+fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
 
 # Both stand for infinity: the gap of what must not be done, and the regret of a controller that may miss the goal. The
-# second stays infinite however unlikely it is, as likelihoods are never below 1e-140 (`LEAST`).
+# second stays infinite however unlikely it is, as likelihoods are never below 1e-140 (`LEAST`). A weight of zero takes
+# either away: what cannot happen costs nothing.
 FORBIDDEN, HUGE, LEAST = 1e100, 1e250, 1e-140
 BLOCK = 16
 NONE, AGAIN = -1, -2
@@ -147,9 +149,13 @@ def _scan_points(tree, node, likely):
             value = tree.low[other]
             if value <= best or other == node:
                 continue
+            # Most points fail at one of the first samples: the rest is not looked at.
+            least = best / (SAFE * value)
             share = HUGE
             for k in range(likely.size):
                 share = min(share, likely[k] * tree.inverse[at, k])
+                if share <= least:
+                    break
             share *= SAFE
             if share * value > best:
                 best = share * value
@@ -398,7 +404,7 @@ def _combine(world, tree, c, edge, node, begin, leave, alpha):
     """The regrets of a choice and then the vectors of the nodes it leads to, which are listed from `begin` on."""
     samples = alpha.size
     for k in range(samples):
-        alpha[k] = world.gap[c, k] if world.gap[c, k] < FORBIDDEN else np.inf
+        alpha[k] = world.gap[c, k] if world.gap[c, k] < FORBIDDEN else HUGE
         leave[k] = 1.0
     for i in range(world.trans_ptr[c + 1] - world.trans_ptr[c]):
         t = world.trans_ptr[c] + i
@@ -415,10 +421,10 @@ def _combine(world, tree, c, edge, node, begin, leave, alpha):
                 if tree.alpha[follow, k] < HUGE:
                     alpha[k] += world.prob[t, k] * tree.alpha[follow, k]
                 elif world.prob[t, k] > 0.0:
-                    alpha[k] = np.inf
+                    alpha[k] = HUGE
         tree.next_vector[begin + i] = follow
     for k in range(samples):
-        alpha[k] = alpha[k] / leave[k] if leave[k] > NEVER else HUGE
+        alpha[k] = min(alpha[k] / leave[k], HUGE) if leave[k] > NEVER else HUGE
 
 
 @fast

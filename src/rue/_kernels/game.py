@@ -25,14 +25,13 @@ def regret_gap(choice_ptr, trans_ptr, successor, prob, cost, value, gap):
     for s in range(choice_ptr.size - 1):
         for c in range(choice_ptr[s], choice_ptr[s + 1]):
             for k in range(samples):
-                gap[c, k] = cost[c, k] - value[s, k]
+                gap[c, k] = cost[c, k] - value[s, k] if value[s, k] < np.inf else 0.0
             for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
                 for k in range(samples):
-                    if prob[t, k] > 0.0:
+                    if prob[t, k] > 0.0 and value[s, k] < np.inf:
                         gap[c, k] += prob[t, k] * value[successor[t], k]
             for k in range(samples):
-                if not np.isfinite(value[s, k]) or gap[c, k] < 0.0:
-                    gap[c, k] = 0.0
+                gap[c, k] = max(gap[c, k], 0.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

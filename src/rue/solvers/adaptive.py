@@ -30,18 +30,20 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from weakref import WeakSet
 
 import numpy as np
 
 from rue._check import one_of, real_number
 from rue._flat import Array
+from rue._threads import check_threads
 from rue.certificate import Certificate, verify
 from rue.errors import NotProved
-from rue.evaluate import Evaluation, ends_from, evaluate
-from rue.model import UMDP
+from rue.evaluate import Evaluation, ends_from, judge
+from rue.model import UMDP, check_model
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
-from rue.solution import Interval, Limits, Outcome, Run, Solver, Status
+from rue.solution import Cache, Interval, Limits, Outcome, Run, Solver, Status, check_limits
 from rue.solvers.adversary import policy_at_hand, typical_cost
 from rue.solvers.base import Inner, infeasible, wandering
 from rue.solvers.belief_graph import BeliefGraph, OutOfMemory
@@ -61,7 +63,7 @@ LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
 CLOSED, CLOSED_COST = 1e-8, 1e-11
 # The part of the wanted gap that the search aims at, since the proof and the judge may find the last digits different.
 AIM = 0.99
-# The time for the policies of other methods: a part of the limit, and no more than so many seconds. Some come before
+# The time for the policies of other methods: a part of a limit, and no more than so many seconds. Some come before
 # the search, one whenever the belief moves, the rest at the end. A sample's policy counts as this part of a method.
 START_PART, START_SECONDS, FIRST_METHODS, SAMPLE_PART = 0.2, 2.0, 5, 1 / 32
 # What is kept of the time for putting the policy and the proof together: a part of the time so far, and seconds for
@@ -73,8 +75,8 @@ GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
 # A bound for the report of other methods may take so many beliefs and start policies, is good enough at such a gap, and
 # is not looked for in models with more numbers than this, where even the first step takes long.
 REPORT_BELIEFS, REPORT_POLICIES, REPORT_GAP, REPORT_SIZE = 2000, 32, 0.01, 2_000_000
-# And it takes no more seconds, which matters only with very many samples.
-REPORT_SECONDS = 5.0
+# With very many samples it takes fewer beliefs: so many numbers in all, but this many beliefs at least.
+REPORT_NUMBERS, LEAST_BELIEFS = 1_000_000, 100
 # What a policy may lose, as a part of its regret, by being safe in worlds that are none of the samples: nothing.
 SPARE = 1e-9
 # Vectors in a game.
@@ -110,7 +112,7 @@ class Adaptive(Solver):
         """Take in the policies of other methods, then search until the gap is closed."""
         small = merge_free(model)
         if small is not None:
-            return _enlarged(small, self.run(small.model, run), self.objective)
+            return _enlarged(small, self.run(small.model, run), self.objective, run)
         graph = model.graph
         values = optimal_values(model, run=run)
         if values.dead[graph.initial].any():
@@ -120,34 +122,38 @@ class Adaptive(Solver):
         if graph.goal[graph.initial]:
             return Outcome(policy_at_hand(model, values), Interval(0.0, 0.0))
         search = _Search.begin(model, values, self.objective, self.memory * GIGABYTE, run)
-        seconds = min(START_SECONDS, START_PART * run.limits.seconds)
+        limited = run.limits.seconds < math.inf
+        seconds = min(START_SECONDS, START_PART * run.limits.seconds) if limited else math.inf
         search.waiting = start_policies(model, values, run, seconds)
         status = search.close(AIM * self.gap)
         return search.outcome(status, self.gap)
 
 
-def lower_bound(model: UMDP, *, limits: Limits | None = None) -> float:
+def lower_bound(
+    model: UMDP, *, limits: Limits | None = None, cache: Cache | None = None, threads: int | None = None
+) -> float:
     """A proved lower bound on the max regret of every policy, of any class.
 
     Without limits it takes little time, some thousand beliefs; with limits it goes on until they are reached or no more
-    than one percent is left to gain. The best bound that is known is remembered with the model.
+    than one percent is left to gain. A cache keeps the best bound that is known.
     """
-    run = Run(limits or Limits())
+    check_model(model)
+    run = Run(check_limits(limits), cache=cache or Cache(), threads=check_threads(threads))
     with run.catching_interrupts():
         certificate = prove_bound(model, run, beliefs=math.inf if limits else REPORT_BELIEFS)
     return certificate.bound if certificate is not None else 0.0
 
 
-def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS) -> Certificate | None:
-    """The best certificate that is known of the model's least max regret, after a search of so many beliefs at most."""
-    known = model.remember("regret bound", _Known)
-    if beliefs > known.beliefs and run.stop() is None:
+def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS, search: bool = True) -> Certificate | None:
+    """The best certificate of the model's least max regret in the run's cache, after a search of some beliefs."""
+    known = run.cache.remember(model, "regret bound", _Known)
+    if search and beliefs > known.beliefs and run.stop() is None:
         small = merge_free(model)
         if small is None:
             _search_bound(model, run, beliefs)
         else:
             found = prove_bound(small.model, run, beliefs=beliefs)
-            _verified(model, small.certificate(found) if found is not None else None)
+            _verified(model, small.certificate(found) if found is not None else None, run)
         if run.stop() is None:
             known.beliefs = beliefs
     return known.certificate
@@ -158,34 +164,35 @@ def _search_bound(model: UMDP, run: Run, beliefs: float) -> None:
     values, initial = optimal_values(model, run=run), model.graph.initial
     if not values.complete or values.dead[initial].any() or model.graph.goal[initial]:
         return
-    limits = Limits(seconds=REPORT_SECONDS if beliefs <= REPORT_BELIEFS else math.inf)
-    search = _Search.begin(model, values, "regret", GIGABYTE, Inner(limits, outer=run))
+    if beliefs <= REPORT_BELIEFS:  # with very many samples each of them takes long
+        beliefs = min(beliefs, max(REPORT_NUMBERS // model.samples, LEAST_BELIEFS))
+    search = _Search.begin(model, values, "regret", GIGABYTE, Inner(outer=run))
     search.most, search.stage = beliefs, "lower bound"
     search.waiting = islice(start_policies(model, values, run, 0.0), REPORT_POLICIES)
     search.close(REPORT_GAP)
     search.certificate()
 
 
-def _enlarged(small: Merged, outcome: Outcome, objective: str) -> Outcome:
+def _enlarged(small: Merged, outcome: Outcome, objective: str, run: Run) -> Outcome:
     """What was found for the model without free moves, for the model with them."""
     proof, policy, status = outcome.certificate, small.policy(outcome.policy), outcome.status
     if status is Status.INFEASIBLE:
         return Outcome(policy, outcome.objective, status)
-    certificate = _verified(small.whole, small.certificate(proof) if proof is not None else None)
+    certificate = _verified(small.whole, small.certificate(proof) if proof is not None else None, run)
     if proof is not None and certificate is None and status is Status.SOLVED:  # rounding was in the way
         status = Status.UNPROVED
-    lower, upper = certificate.bound if certificate is not None else 0.0, _judged(small.whole, policy, objective)
-    return Outcome(policy, Interval(min(lower, upper), upper), status, certificate)
+    lower = certificate.bound if certificate is not None else 0.0
+    upper = _at_most(judge(small.whole, policy, run.afterwards()), objective)
+    return Outcome(policy, Interval.proved(lower, upper, f"the least {objective}"), status, certificate)
 
 
-def _judged(model: UMDP, policy: Policy, objective: str) -> float:
+def _at_most(verdict: Evaluation, objective: str) -> float:
     """An upper bound on the max regret or the worst-case cost of a policy, by the judge."""
-    verdict = evaluate(model, policy)
-    return (verdict.max_regret if objective == "regret" else float(verdict.value.max())) + verdict.error
+    return verdict.at_most if objective == "regret" else float(verdict.value.max()) + verdict.error
 
 
-def _verified(model: UMDP, proof: Certificate | None) -> Certificate | None:
-    """A proof, once it is verified: it claims what `verify` found, but for the last digits. The model remembers it."""
+def _verified(model: UMDP, proof: Certificate | None, run: Run) -> Certificate | None:
+    """A proof, once it is verified: it claims what `verify` found, but for the last digits. The cache keeps it."""
     if proof is None:
         return None
     try:
@@ -193,9 +200,15 @@ def _verified(model: UMDP, proof: Certificate | None) -> Certificate | None:
     except NotProved:  # rounding can be in the way where costs are many orders of magnitude apart
         return None
     certificate = replace(proof, bound=proved * (1 - 1e-12))
+    verified_of(model, run.cache).add(certificate)
     if certificate.objective == "regret":
-        model.remember("regret bound", _Known).add(certificate)
+        run.cache.remember(model, "regret bound", _Known).add(certificate)
     return certificate
+
+
+def verified_of(model: UMDP, cache: Cache) -> "WeakSet[Certificate]":
+    """The certificates of a model that were verified."""
+    return cache.remember(model, "verified", WeakSet)
 
 
 @dataclass(eq=False)
@@ -235,7 +248,7 @@ class _Search:
 
     @classmethod
     def begin(cls, model: UMDP, values: OptimalValues, objective: str, memory: float, run: Run) -> "_Search":
-        graph = BeliefGraph.build(model, values, memory)
+        graph = BeliefGraph.build(model, values, memory, run.threads)
         initial = model.graph.initial
         offset = graph.potential[initial] - (values.value[initial] if objective == "regret" else 0.0)
         return cls(model, objective, run, graph, offset, typical_cost(model))
@@ -282,9 +295,7 @@ class _Search:
             arrived = here <= NEAR * (self.upper - self.lower) < np.inf or rounds >= PATIENCE or not self.graph.opened
             if arrived or rounds % GAME_ROUNDS == 0:
                 self.play()
-            self.run.report(
-                f"{self.stage}: {self.graph.nodes} beliefs", Interval(min(self.lower, self.upper), self.upper)
-            )
+            self.run.report(f"{self.stage}: {self.graph.nodes} beliefs", Interval.expected(self.lower, self.upper))
             if self._is_closed(gap):
                 return Status.SOLVED
             status = self._stop()
@@ -377,7 +388,7 @@ class _Search:
     def certificate(self) -> Certificate | None:
         """The best proof, verified."""
         self.write_proof()
-        return _verified(self.model, self.proof)
+        return _verified(self.model, self.proof, self.run)
 
     def _judged_policy(self) -> tuple[Policy, Evaluation]:
         """The best mixture, as a controller, by the judge; where nothing finite was found, what needs no search."""
@@ -385,16 +396,19 @@ class _Search:
         known, matrix = self.vectors, self.matrix
         if not known.size:
             policy = policy_at_hand(self.model, None)
-            return policy, evaluate(self.model, policy)
+            return policy, self._judge(policy)
         verdict = None
         # The judge may not be able to tell the cost of a controller that hardly ever ends from infinity.
         for usable in (np.ones(known.size, bool), self.graph.is_given(known)):
             if verdict is None or (usable.any() and not np.isfinite(verdict.max_regret)):
                 weight = solve_game(matrix[:, usable]).weight
                 policy = self.graph.controller(known[usable][weight > 0], weight[weight > 0])
-                verdict = evaluate(self.model, policy)
+                verdict = self._judge(policy)
         assert verdict is not None
         return policy, verdict
+
+    def _judge(self, policy: Policy) -> Evaluation:
+        return judge(self.model, policy, self.run.afterwards())
 
     def _safer(self, policy: Policy) -> Policy:
         """The policy that gives up being clever where it would miss the goal in some sample.
@@ -418,17 +432,17 @@ class _Search:
         if lower > INFINITE:
             return infeasible(self.model)
         policy, verdict = self._judged_policy()
-        upper = _judged(self.model, policy, self.objective)
+        upper = _at_most(verdict, self.objective)
         # The judge and the check may each be off by the last digits from what the search went by.
         allowed = max(gap, 2 * CLOSED)
         closed = self._are_closed(lower, upper - 2 * verdict.error, allowed)
         safer = self._safer(policy)
-        with_it = _judged(self.model, safer, self.objective)
+        with_it = _at_most(self._judge(safer), self.objective)
         if with_it <= (1 + SPARE) * upper and (not closed or self._are_closed(lower, with_it, allowed)):
             policy, upper = safer, with_it
         self.run.count("beliefs", self.graph.nodes)
         self.run.count("nodes", policy.nodes)
-        objective = Interval(min(lower, upper), upper)
+        objective = Interval.proved(lower, upper, f"the least {self.objective}")
         if status is Status.SOLVED and not closed:
             status = Status.UNPROVED
         self.run.report("adaptive: proved", objective)

@@ -228,7 +228,7 @@ class Board(Game):
         most = int(np.diff(self.kept_ptr).max(initial=1))
         upper = self.prove_upper(self.gap_error, 16 + 4 * most)
         lower = self._prove_lower()
-        return Interval(min(lower if lower is not None else weaker(), upper), upper)
+        return Interval.proved(lower if lower is not None else weaker(), upper, "R")
 
     def _prove_lower(self) -> float | None:
         """A lower bound; a wide notion of near-tight is tried first, and a narrow one where that can go round."""

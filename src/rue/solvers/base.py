@@ -17,14 +17,25 @@ class Inner(Run):
 
     outer: Run = field(default_factory=Run)
 
+    def __post_init__(self) -> None:
+        self.cache, self.threads = self.outer.cache, self.outer.threads
+
     @property
     def seconds_left(self) -> float:
         """Seconds until the nearer of the two time limits."""
         return min(super().seconds_left, self.outer.seconds_left)
 
+    def out_of_time(self) -> Status | None:
+        """Why to stop now, whatever was counted, or None to go on."""
+        return self.outer.out_of_time() or super().out_of_time()
+
     def stop(self) -> Status | None:
         """Why to stop now, or None to go on."""
         return self.outer.stop() or super().stop()
+
+    def afterwards(self) -> Run:
+        """A run for judging and proving, until the nearer of the two limits, and a little longer."""
+        return min(super().afterwards(), self.outer.afterwards(), key=lambda run: run.seconds_left)
 
     def report(self, stage: str, objective: Interval | None = None) -> None:
         """Pass on the stage, but not the objective, which is another one."""

@@ -3,8 +3,6 @@
 What the graph is, and how bounds are worked out on it, stands in `_kernels/beliefs.py`.
 """
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +11,7 @@ from rue._flat import Array
 from rue._kernels import beliefs as kernel
 from rue._kernels.beliefs import ACTIONS, BLOCK, EDGES, NEXTS, NODES, NONE, POINTS, VECTORS, Tree, World
 from rue._linear import ranges
+from rue._threads import in_parts
 from rue.certificate import Certificate, gap_below, margin, model_fingerprint, safe_potential
 from rue.evaluate import node_values
 from rue.model import UMDP
@@ -32,9 +31,8 @@ MET = 1e-13
 # Sweeps after every so many surveys until no low rises by this fraction; backups and fraction if nothing is to open.
 RELAX_EVERY, FEW_SWEEPS, RISE = 8, 20, 1e-4
 MANY_BACKUPS, LEAST_RISE = 500_000, 1e-9
-# Lists shorter than this are done before a second thread has started.
-SMALL = 256
-THREADS = 2
+# Shares of a list shorter than this are done before another thread has started.
+SMALL = 128
 # Vectors after which those that no node holds are dropped, and then whenever there are twice as many.
 MANY_VECTORS = 30_000
 # Vectors at the initial state that are kept, those that are best for the present belief.
@@ -73,6 +71,7 @@ class BeliefGraph:
     world: World
     tree: Tree
     memory: float  # bytes that the arrays may take
+    threads: int
     least: float = 0.0  # likelihoods that count as zero
     policies: list[Policy] = field(default_factory=list)
     offset: list[int] = field(default_factory=lambda: [0])  # where the nodes of each policy begin, as numbers
@@ -85,7 +84,7 @@ class BeliefGraph:
     tidy_at: int = MANY_VECTORS
 
     @classmethod
-    def build(cls, model: UMDP, values: OptimalValues, memory: float) -> "BeliefGraph":
+    def build(cls, model: UMDP, values: OptimalValues, memory: float, threads: int) -> "BeliefGraph":
         """An empty graph; `memory` in bytes."""
         graph = model.graph
         potential = safe_potential(model, values.lower)
@@ -95,7 +94,7 @@ class BeliefGraph:
         widest = int(max(out.max(initial=1), np.diff(graph.choice_ptr).max(initial=1))) + BLOCK
         fallback = np.full(graph.states, NONE, np.int32)
         world = World(graph.choice_ptr, graph.trans_ptr, graph.successor, model.prob, gap, fallback, widest)
-        return cls(model, potential, world, _empty_tree(graph.states, model.samples), memory)
+        return cls(model, potential, world, _empty_tree(graph.states, model.samples), memory, threads)
 
     @property
     def low(self) -> float:
@@ -120,7 +119,7 @@ class BeliefGraph:
     def add_policy(self, policy: Policy) -> None:
         """Take in the regrets of a policy from its start nodes, and from the best of its nodes at each state."""
         graph = self.model.graph
-        value, error = node_values(self.model, policy)
+        value, error = node_values(self.model, policy, self.threads)
         with np.errstate(invalid="ignore"):
             regret = value + error - self.potential[policy.node_state]
         regret = np.where(np.isnan(regret), np.inf, np.maximum(regret, 0.0))  # where both are infinite
@@ -154,7 +153,10 @@ class BeliefGraph:
             kernel.plant(self.world, self.tree, self.model.graph.initial, belief)
             kernel.scan(self.tree, belief, np.zeros(1, np.int32), 0, 1)
             return
-        _in_parts(lambda first, last: kernel.load(self.world, self.tree, belief, first, last), 0, self.nodes)
+        in_parts(
+            lambda first, last: kernel.load(self.world, self.tree, belief, first, last),
+            0, self.nodes, self.threads, SMALL,
+        )  # fmt: skip
         kernel.settle(self.world, self.tree, *self._scratch(), 2)
 
     def _least_likely(self) -> float:
@@ -201,7 +203,7 @@ class BeliefGraph:
         self.opened = int(count)
 
     def _scan(self, nodes: Array, first: int, last: int) -> None:
-        _in_parts(lambda i, j: kernel.scan(self.tree, self.belief, nodes, i, j), first, last)
+        in_parts(lambda i, j: kernel.scan(self.tree, self.belief, nodes, i, j), first, last, self.threads, SMALL)
 
     def _scratch(self) -> tuple[Array, Array, Array]:
         """Room for an order of the nodes and for the stack of a walk."""
@@ -382,13 +384,3 @@ def _best_nodes(policy: Policy, mean: Array, goal: Array) -> Array:
     _, first = np.unique(policy.node_state[by_state], return_index=True)
     node = np.union1d(by_state[first], policy.start_node)
     return np.asarray(node[~goal[policy.node_state[node]]])
-
-
-def _in_parts(work: Callable[[int, int], None], first: int, last: int) -> None:
-    """Do the items from `first` to `last` in two threads, or in one if they are few."""
-    if last - first < SMALL:
-        work(first, last)
-        return
-    middle = (first + last) // 2
-    with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(work, (first, middle), (middle, last)))

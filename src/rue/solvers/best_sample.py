@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue.evaluate import evaluate
+from rue.evaluate import judge
 from rue.model import UMDP
 from rue.optimal import optimal_values
 from rue.policy import Policy
@@ -42,7 +42,7 @@ class BestSample(Solver):
             status = run.stop()
             if status:
                 break
-            verdict = evaluate(model, Policy.from_choices(model.graph, choice))
+            verdict = judge(model, Policy.from_choices(model.graph, choice), run.afterwards())
             tried.append(choice)
             judged.append((verdict.max_regret, verdict.mean_regret, verdict.error))
             run.iterations += 1

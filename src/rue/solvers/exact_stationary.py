@@ -45,7 +45,7 @@ from rue._flat import Array
 from rue._kernels import reach
 from rue._kernels import stationary as kernel
 from rue.errors import BadInput
-from rue.evaluate import Evaluation, evaluate
+from rue.evaluate import Evaluation, judge
 from rue.model import UMDP
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
@@ -108,7 +108,7 @@ class ExactStationary(Solver):
         stopped = run.stop() or (None if np.isfinite(width) else Status.UNPROVED)
         if stopped:
             return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), stopped)
-        best = _Incumbent(model, self.gap, 4 * width + TIE * typical_cost(model))
+        best = _Incumbent(model, run, self.gap, 4 * width + TIE * typical_cost(model))
         starts = list(_starts(model, values, run))
         pruned = _Tree.build(model, values, _kept(model, values), best)
         pilot = _deadline(run, PILOT_SHARE)
@@ -157,6 +157,7 @@ class _Incumbent:
     """The best policy so far, by the judge."""
 
     model: UMDP
+    run: Run
     gap: float
     slack: float  # what rounding may leave open
     choice: Array | None = None  # [S]
@@ -165,7 +166,7 @@ class _Incumbent:
     @property
     def upper(self) -> float:
         """Its max regret; infinite if there is none."""
-        return np.inf if self.verdict is None else self.verdict.max_regret + self.verdict.error
+        return np.inf if self.verdict is None else self.verdict.at_most
 
     @property
     def cut(self) -> float:
@@ -181,7 +182,7 @@ class _Incumbent:
 
     def offer(self, choice: Array) -> Evaluation:
         """Judge a policy, and keep it if it is better: in its max regret, or in its mean if that is equal."""
-        verdict = evaluate(self.model, Policy.from_choices(self.model.graph, choice))
+        verdict = judge(self.model, Policy.from_choices(self.model.graph, choice), self.run.afterwards())
         if np.isfinite(verdict.max_regret) and (
             self.verdict is None
             or (verdict.max_regret, verdict.mean_regret) < (self.verdict.max_regret, self.verdict.mean_regret)
@@ -366,7 +367,7 @@ class _Tree:
             return Outcome(policy_at_hand(self.model, None), Interval(ending.lower, np.inf), status)
         if status is Status.SOLVED:
             self.improve(self._localised(best.choice), run, DESCENT_ROUNDS)
-        objective = Interval(min(ending.lower, best.upper), best.upper)
+        objective = Interval.proved(ending.lower, best.upper, "the least max regret of a stationary policy")
         if status is Status.SOLVED and objective.width > 2 * (best.upper - best.cut):
             status = Status.UNPROVED
         run.report("milp: proved", objective)
@@ -408,7 +409,7 @@ class _Tree:
     def _report(self, run: Run, stage: str) -> None:
         if run.seconds - self.reported >= REPORT_SECONDS:
             self.reported = run.seconds
-            run.report(stage, Interval(min(self.lower, self.best.upper), self.best.upper))
+            run.report(stage, Interval.expected(self.lower, self.best.upper))
 
     def _make_room(self) -> None:
         """Twice the pool; deep instead of wide when it has become large."""

@@ -33,7 +33,7 @@ from rue._flat import Array
 from rue._kernels import mixture, reach
 from rue._linear import ranges, solve_chain
 from rue.errors import SolverFailed
-from rue.evaluate import evaluate
+from rue.evaluate import judge
 from rue.model import UMDP, surely_reaching
 from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
@@ -73,7 +73,7 @@ class Mixture(Solver):
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Fill the pool, then solve the game and search for policies that improve it, in turns."""
         values = optimal_values(model, run=run)
-        pool = _Pool(model)
+        pool = _Pool(model, run)
         status = _fill(pool, values, run)
         if not pool.policies:
             policy = policy_at_hand(model, values)
@@ -95,11 +95,11 @@ class Mixture(Solver):
                 if status:
                     break
         policy = mix_policies(pool.policies, game.weight)
-        verdict = evaluate(model, policy)
-        upper = verdict.max_regret + verdict.error
+        verdict = judge(model, policy, run.afterwards())
+        upper = verdict.at_most
         # A pool that a limit left unfinished proves nothing.
-        lower = 0.0 if status else min(max(game.lower - pool.error, 0.0), upper)
-        objective = Interval(lower, upper)
+        lower = 0.0 if status else max(game.lower - pool.error, 0.0)
+        objective = Interval.proved(lower, upper, "the least max regret of a mixture of the pool")
         run.report(f"mixture: {len(pool.policies)} policies", objective)
         return Outcome(policy, objective, status or Status.SOLVED)
 
@@ -109,6 +109,7 @@ class _Pool:
     """Policies with finite regret in all samples, and their regrets."""
 
     model: UMDP
+    run: Run
     policies: list[Policy] = field(default_factory=list)
     regrets: list[Array] = field(default_factory=list)
     choices: list[Array] = field(default_factory=list)  # of those that are stationary and deterministic; else empty
@@ -117,7 +118,7 @@ class _Pool:
     def judge(self, policy: Policy) -> Array | None:  # [K]
         """The regrets of a policy, if they are finite and proved to be."""
         try:
-            verdict = evaluate(self.model, policy)
+            verdict = judge(self.model, policy, self.run.afterwards())
         except SolverFailed:  # it hardly ever ends
             return None
         if not np.isfinite(verdict.max_regret + verdict.error):

@@ -19,7 +19,6 @@ A bound that was found with other values at the ends holds still, less the most 
 state is passed over.
 """
 
-import os
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import numpy as np
@@ -184,7 +183,7 @@ def solve_options(game: OptionGame, run: Run, name: str, kappa: float) -> tuple[
         )
     game.evaluate(0.0)
     upper = game.upper()
-    return status, Interval(min(lower, upper), upper)
+    return status, Interval.proved(lower, upper, f"{name}: R")
 
 
 def improve_options(game: OptionGame, run: Run, name: str, kappa: float) -> Status | None:
@@ -223,8 +222,7 @@ def _rounds(
 def improve_in_parallel(options: Options, places: Array, given: Round, found: Found, run: Run) -> None:
     """Look for better options on all cores; whoever waits looks at the clock and asks to stop when it is time."""
     stop = np.zeros(1, bool)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    parts = [np.ascontiguousarray(places[i::cores]) for i in range(min(cores, places.size))]
+    parts = [np.ascontiguousarray(places[i :: run.threads]) for i in range(min(run.threads, places.size))]
     with ThreadPoolExecutor(max(len(parts), 1)) as pool:
         pending = {pool.submit(options.improve, part, given, found, stop) for part in parts}
         while pending:

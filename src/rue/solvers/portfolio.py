@@ -3,10 +3,11 @@
 First come the optimal policies of the samples, which are known already, then one policy from each of the methods below,
 in the order of the time that they take on grids and on the medical model. Whoever asks takes as many as are wanted.
 
-*Time.* All methods together get a budget of seconds, and none of them more than half of what is left of it, so that one
-that takes long leaves time for others. At its limit a method gives the best policy so far. A method is not begun with
-more steps if there is less time for it than it took with fewer. The time in which the caller works with a policy does
-not count.
+*Effort.* Each method has an allowance by count, so that the same model gives the same policies on every machine: a
+number of rounds, nodes or policies, and none at all where its histories are too many. Where there is a time limit, all
+methods together get a budget of seconds besides, and none of them more than half of what is left of it. At its limit a
+method gives the best policy so far. A method is not begun with more steps if there is less time for it than it took
+with fewer. The time in which the caller works with a policy does not count.
 
 *Which policies.* Only those with finite regret in all samples, by the judge; but every sample's optimal policy, since
 it is the best there is where that sample is certain. None comes twice.
@@ -18,8 +19,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rue._kernels.layout import count_histories
+from rue._linear import ranges
 from rue.errors import BadInput, SolverFailed
-from rue.evaluate import evaluate
+from rue.evaluate import judge
 from rue.model import UMDP
 from rue.optimal import OptimalValues
 from rue.policy import Policy
@@ -28,7 +31,7 @@ from rue.solvers.average import Average
 from rue.solvers.base import Inner, complete_choices
 from rue.solvers.exact_stationary import ExactStationary
 from rue.solvers.mixture import Mixture
-from rue.solvers.recursion import MyopicRegret, Recursion, Regret, WorstCase
+from rue.solvers.recursion import MyopicRegret, Recursion, Regret, WorstCase, optimal_somewhere, regret_gap
 
 METHODS: tuple[Solver, ...] = (
     Average(),
@@ -46,6 +49,11 @@ METHODS: tuple[Solver, ...] = (
     Mixture(),
     ExactStationary(),
 )
+# Rounds that a recursion may take, and how many numbers (histories of its options, times samples) it may have: of
+# deterministic options of three steps and more, and of all others.
+ROUNDS, DETERMINISTIC_NUMBERS, NUMBERS = 100, 100_000, 600_000
+# Numbers of the model (transitions, times samples) that a search may look at: its nodes or policies times the model's.
+SEARCH_NUMBERS = 30_000_000
 # The part of the time left that one method may take.
 SHARE = 0.5
 # Seconds for which no method is begun any more.
@@ -53,7 +61,10 @@ LEAST_SECONDS = 1e-3
 
 
 def start_policies(model: UMDP, values: OptimalValues, run: Run, seconds: float) -> Iterator[tuple[str, Policy]]:
-    """Names and policies, the cheapest first, until `run` stops or the methods have taken so many `seconds`."""
+    """Names and policies, the cheapest first, until `run` stops or the methods have taken so many `seconds`.
+
+    With infinite `seconds` the policies depend on the model alone.
+    """
     seen: set[bytes] = set()
     for sample in range(model.samples):
         policy = _optimal_policy(model, values, sample)
@@ -67,17 +78,41 @@ def start_policies(model: UMDP, values: OptimalValues, run: Run, seconds: float)
         share = min(SHARE * left, run.seconds_left)
         if run.stop() or share < LEAST_SECONDS:
             return
-        if share < taken.get(_kind(solver), 0.0):
+        allowance = _allowance(model, values, solver)
+        if share < taken.get(_kind(solver), 0.0) or allowance == 0:
             continue
         run.report(f"start policies: {name_of(solver)}")
         began = time.perf_counter()
-        policy = _attempt(model, solver, Inner(Limits(seconds=share), outer=run))
-        wanted = policy is not None and _is_new(policy, seen) and _is_finite(model, policy)
+        policy = _attempt(model, solver, Inner(Limits(seconds=share, iterations=allowance), outer=run))
+        wanted = policy is not None and _is_new(policy, seen) and _is_finite(model, policy, run)
         took = time.perf_counter() - began
         left -= took
         taken[_kind(solver)] = took if policy is not None else np.inf
         if policy is not None and wanted:
             yield name_of(solver), policy
+
+
+def _allowance(model: UMDP, values: OptimalValues, solver: Solver) -> int:
+    """How many iterations a method may take on a model; 0 if it is too large for the method."""
+    if not isinstance(solver, Recursion):
+        return max(SEARCH_NUMBERS // model.prob.size, model.samples + 4)
+    deep = solver.options == "deterministic" and solver.steps > 2
+    most = DETERMINISTIC_NUMBERS if deep else NUMBERS
+    if solver.steps > 1 and _histories(model, values, solver.steps) * model.samples > most:
+        return 0
+    return ROUNDS
+
+
+def _histories(model: UMDP, values: OptimalValues, steps: int) -> float:
+    """How many histories all options of some steps have, of choices that are optimal in some sample."""
+    graph = model.graph
+    kept = np.flatnonzero(optimal_somewhere(model, values, regret_gap(model, values)))
+    length = np.diff(graph.trans_ptr)[kept]
+    choice_ptr = np.concatenate(([0], np.cumsum(np.bincount(graph.choice_state[kept], minlength=graph.states))))
+    successor = graph.successor[ranges(graph.trans_ptr[kept], length)]
+    goal = int(np.flatnonzero(graph.goal)[0])
+    size, _, _ = count_histories(steps, goal, choice_ptr, np.concatenate(([0], np.cumsum(length))), successor)
+    return float(size[steps].sum())
 
 
 def name_of(solver: Solver) -> str:
@@ -107,10 +142,10 @@ def _attempt(model: UMDP, solver: Solver, run: Run) -> Policy | None:
         return None
 
 
-def _is_finite(model: UMDP, policy: Policy) -> bool:
+def _is_finite(model: UMDP, policy: Policy, run: Run) -> bool:
     """Whether the regret of a policy is finite in all samples, and proved to be."""
     try:
-        verdict = evaluate(model, policy)
+        verdict = judge(model, policy, run)
     except SolverFailed:  # it hardly ever ends
         return False
     return bool(np.isfinite(verdict.max_regret + verdict.error))

@@ -151,7 +151,7 @@ class Recursion(Solver):
             outcome = solve_stochastic(task, self.engine, self.breakpoints, run)
         objective = outcome.objective
         if not objective.lower > 0 and np.isfinite(objective.upper):
-            objective = Interval(min(self._weaker_bound(task.model, run), objective.upper), objective.upper)
+            objective = Interval.proved(self._weaker_bound(task.model, run), objective.upper, f"{self.name}: R")
         run.report(f"{self.name}: proved", objective)
         status = _verdict(objective, task.scale) if outcome.status is Status.SOLVED else outcome.status
         return Outcome(outcome.policy, objective, status)

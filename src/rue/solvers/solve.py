@@ -1,11 +1,21 @@
 """`solve`: run any solver, let the judge look at what it returns, and say what no policy can do better."""
 
-from rue.certificate import Certificate
-from rue.errors import BadInput
-from rue.evaluate import evaluate
-from rue.model import UMDP
-from rue.solution import Hook, Interval, Limits, Outcome, Run, Solution, Solver, Status
-from rue.solvers.adaptive import REPORT_BELIEFS, REPORT_SIZE, prove_bound
+import math
+from dataclasses import replace
+
+from rue._threads import check_threads
+from rue.certificate import Certificate, verify
+from rue.errors import BadInput, Contradiction, NotProved
+from rue.evaluate import judge
+from rue.model import UMDP, check_model
+from rue.optimal import optimal_values
+from rue.solution import Cache, Hook, Interval, Limits, Outcome, Run, Solution, Solver, Status, check_limits
+from rue.solvers.adaptive import REPORT_SIZE, prove_bound, verified_of
+from rue.solvers.adversary import typical_cost
+from rue.solvers.cross_check import check_values, max_regret, with_evidence
+
+# Regrets that differ by no more than this fraction of the largest V*, or of a typical cost, are equal.
+FLOOR = 1e-9
 
 
 def solve(
@@ -15,6 +25,8 @@ def solve(
     limits: Limits | None = None,
     progress: Hook | None = None,
     bound: bool = True,
+    cache: Cache | None = None,
+    threads: int | None = None,
 ) -> Solution:
     """Run a solver on a model and let the judge evaluate its policy.
 
@@ -22,33 +34,42 @@ def solve(
     with a `Progress` every now and then. Then a little is spent on a bound from below on what any policy could do,
     unless the solver has one, a limit was reached, the model is very large, or `bound` is False. `seconds` is the
     solver's time alone.
+
+    The result depends on the arguments alone: not on earlier calls, unless a `cache` carries over what they found, and
+    not on the number of `threads`, all cores unless given. Only a limit of seconds makes it depend on the machine.
     """
-    if not isinstance(model, UMDP):
-        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
+    check_model(model)
     if not isinstance(solver, Solver):
         raise BadInput(f"the solver is {solver!r}; expected a solver object such as rue.Regret()")
-    if limits is not None and not isinstance(limits, Limits):
-        raise BadInput(f"limits is {limits!r}; expected rue.Limits(seconds=..., iterations=...)")
-    run = Run(limits or Limits(), progress)
+    run = Run(check_limits(limits), progress, cache or Cache(), check_threads(threads))
     with run.catching_interrupts():
         outcome = solver.run(model, run)
         seconds = run.seconds
         run.report("judging", outcome.objective)
-        verdict = evaluate(model, outcome.policy)
+        after = run.afterwards()
+        verdict = judge(model, outcome.policy, after)
         certificate = _regret_certificate(model, outcome, run, bound)
-    proved = certificate.bound if certificate is not None else 0.0
-    return Solution(
+        values = optimal_values(model, run=after)
+    solution = Solution(
         policy=outcome.policy,
         solver=solver,
         status=outcome.status,
         objective=outcome.objective,
-        max_regret=Interval(min(proved, verdict.max_regret), verdict.max_regret),
+        max_regret=Interval(0.0, math.inf),
         regret=tuple(verdict.regret.tolist()),
         seconds=seconds,
         trace=tuple(run.trace),
         counters=dict(run.counters),
         certificate=outcome.certificate or certificate,
+        regret_certificate=certificate,
+        floor=FLOOR * max(typical_cost(model), float(values.lower[model.graph.initial].max())),
     )
+    try:
+        check_values(model, values)
+        _check_proof(model, solution.certificate, run.cache)
+        return replace(solution, max_regret=max_regret(solver, outcome, verdict, certificate))
+    except Contradiction as problem:
+        raise with_evidence(problem, model, solution) from None
 
 
 def _regret_certificate(model: UMDP, outcome: Outcome, run: Run, bound: bool) -> Certificate | None:
@@ -57,5 +78,13 @@ def _regret_certificate(model: UMDP, outcome: Outcome, run: Run, bound: bool) ->
         return outcome.certificate
     if outcome.status is Status.INFEASIBLE:
         return None
-    wanted = bound and model.prob.size <= REPORT_SIZE
-    return prove_bound(model, run, beliefs=REPORT_BELIEFS if wanted else 0)
+    return prove_bound(model, run, search=bound and model.prob.size <= REPORT_SIZE)
+
+
+def _check_proof(model: UMDP, certificate: Certificate | None, cache: Cache) -> None:
+    """Verify what a solver claims, unless it was verified already."""
+    if certificate is not None and certificate not in verified_of(model, cache):
+        try:
+            verify(model, certificate)
+        except NotProved as problem:
+            raise Contradiction(f"the certificate of the solver does not hold: {problem}") from None

@@ -3,9 +3,8 @@
 - *deterministic*: the game of `options.py` with `Slots`; exact.
 - *history*: the same with `Trees`; exact. κ is kept until the options are found, as for mixtures of single steps.
 - *stochastic*: begins with the solution of the deterministic class and improves each option by exact programs for one
-  time at once (`MixedSlots`), at last from many starts. Then, for ten seconds in all, the paper's separable programming
-  (`Separable`) proposes another option where there is room, improved in the same way and taken if it is better. What
-  comes out is no worse than the deterministic solution and need not be the best; `history` bounds it from below, and
+  time at once (`MixedSlots`), at last from many starts. Then the paper's separable programming (`Separable`) proposes
+  another option where there is most room, improved in the same way and taken if it is better. What comes out is no worse than the deterministic solution and need not be the best; `history` bounds it from below, and
   the status is "unproved" unless the two meet.
 """
 
@@ -32,8 +31,8 @@ from rue.solvers.inner.trees import Trees
 from rue.solvers.option_start import Kind, start_game
 from rue.solvers.options import OptionGame, improve_options, solve_options
 
-# Seconds for all separable programs together: they are hard, and a heuristic.
-PROPOSALS_SECONDS = 10.0
+# How many separable programs are solved, and the nodes of each: they are hard, and a heuristic.
+PROPOSALS, PROPOSAL_NODES = 8, 20
 # Room above the bound, as a fraction of the value, for which they are not worth it.
 WORTH = 1e-4
 FEW_STARTS, MANY_STARTS = 2, 16
@@ -106,8 +105,7 @@ def solve_deterministic(task: Task, engine: str, run: Run) -> Outcome:
     if trees is not None and np.array_equal(trees.order, game.order):
         game.options.belief[:] = trees.options.belief
     status, objective = solve_options(game, run, task.name, 0.0)
-    lower = min(max(objective.lower, bound), objective.upper)
-    return task.outcome(game, Interval(lower, objective.upper), status)
+    return task.outcome(game, _proved(task, max(objective.lower, bound), objective.upper), status)
 
 
 def solve_history(task: Task, engine: str, run: Run) -> Outcome:
@@ -131,8 +129,8 @@ def solve_history(task: Task, engine: str, run: Run) -> Outcome:
                 status, again = solve_options(game, run, task.name, task.kappa)
                 lower = max(objective.lower, again.lower)
                 if other.upper < again.upper:
-                    return task.outcome(pure, Interval(min(lower, other.upper), other.upper), status)
-                objective = Interval(min(lower, again.upper), again.upper)
+                    return task.outcome(pure, _proved(task, lower, other.upper), status)
+                objective = _proved(task, lower, again.upper)
     return task.outcome(game, objective, status)
 
 
@@ -162,7 +160,11 @@ def solve_stochastic(task: Task, engine: str, breakpoints: int, run: Run) -> Out
     upper = game.upper()
     if not upper <= objective.upper:  # κ did not go well with a very long way
         game, upper = pure, objective.upper
-    return task.outcome(game, Interval(min(lower, upper), upper), status)
+    return task.outcome(game, _proved(task, lower, upper), status)
+
+
+def _proved(task: Task, lower: float, upper: float) -> Interval:
+    return Interval.proved(lower, upper, f"{task.name}: R")
 
 
 def _shake(game: OptionGame, run: Run, task: Task) -> Status | None:
@@ -183,14 +185,12 @@ def _propose(
     mixed = game.options
     assert isinstance(mixed, MixedSlots)
     room = game.value[game.order] - bound[game.order]
-    until = run.seconds + PROPOSALS_SECONDS
-    for i in np.argsort(-room).tolist():
-        status = run.stop()
-        if status or run.seconds > until or room[i] <= WORTH * game.value[game.order[i]]:
+    for i in np.argsort(-room, kind="stable")[:PROPOSALS].tolist():
+        if run.stop() or room[i] <= WORTH * game.value[game.order[i]]:
             break
         state = int(game.order[i])
-        program = Separable(task.problem(game.layout, state), breakpoints, backend)
-        answer = program.solve(game.value, min(until - run.seconds, run.seconds_left))
+        program = Separable(task.problem(game.layout, state), breakpoints, backend, PROPOSAL_NODES)
+        answer = program.solve(game.value, run.seconds_left)
         run.count("programs")
         run.report(f"{task.name}: separable program at state {state}")
         if _try(game, mixed, i, program.layers, answer.weight):

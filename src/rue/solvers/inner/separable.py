@@ -50,14 +50,20 @@ GAP = 1e-3
 class Separable:
     """A kept program in HiGHS; SCIP gets a new one for each solve."""
 
-    def __init__(self, problem: Problem, breakpoints: int = 3, backend: Literal["highs", "scip"] = "highs") -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        breakpoints: int = 3,
+        backend: Literal["highs", "scip"] = "highs",
+        nodes: int | None = None,
+    ) -> None:
         one_of("backend", backend, ("highs", "scip"))
         if whole_number("breakpoints", breakpoints, 3) % 2 == 0:
             raise BadInput(f"breakpoints is {breakpoints}; expected an odd number, 3 or more")
         if backend == "scip":
             _scip()
         self.layers = unfold(problem, histories=False)
-        self.breakpoints, self.backend = breakpoints, backend
+        self.breakpoints, self.backend, self.nodes = breakpoints, backend, nodes
         self._shut: Array | None = None
         self._program, self._pi, self._sets = Template(), np.empty(0, np.int64), np.empty((0, 0), np.int64)
 
@@ -76,7 +82,7 @@ class Separable:
             self._shut = shut
             self._program, self._pi, self._sets = self._write(shut)
         if self.backend == "scip":
-            result = _solve_in_scip(self._program, bounds, self._sets, seconds)
+            result = _solve_in_scip(self._program, bounds, self._sets, seconds, self.nodes)
         else:
             result = self._program.solve(bounds, seconds)
         return self._answer(value, bounds, result)
@@ -97,7 +103,7 @@ class Separable:
         """The program, the columns of π, and the sets of λ of which two adjacent ones may be positive."""
         layers, parts = self.layers, self.breakpoints
         lost = _lost(layers, shut)
-        program = Template(GAP)
+        program = Template(GAP, self.nodes)
         z = program.columns(1, cost=1.0)
         pi = program.columns(layers.entries, upper=np.where(shut & ~lost, 0.0, 1.0))
         put_choices(program, layers, pi)
@@ -164,7 +170,7 @@ def _scip() -> Any:
         raise BadInput('backend is "scip", but pyscipopt is not installed; install rue[scip]') from None
 
 
-def _solve_in_scip(program: Template, bounds: Bounds, sets: Array, seconds: float) -> Result:
+def _solve_in_scip(program: Template, bounds: Bounds, sets: Array, seconds: float, nodes: int | None) -> Result:
     """The same program with SOS2 constraints."""
     scip = _scip()
     shape, number = program.shape(), program.fill(bounds)
@@ -172,6 +178,7 @@ def _solve_in_scip(program: Template, bounds: Bounds, sets: Array, seconds: floa
     model.hideOutput()
     model.setParam("limits/absgap", GAP)
     model.setParam("limits/time", min(max(seconds, 0.0), 1e20))
+    model.setParam("limits/nodes", -1 if nodes is None else nodes)
     model.setParam("parallel/maxnthreads", 1)
     column = [
         model.addVar(lb=low, ub=None if math.isinf(high) else high, obj=cost)
@@ -193,6 +200,7 @@ def _solve_in_scip(program: Template, bounds: Bounds, sets: Array, seconds: floa
     known = {
         "optimal": Ended.OPTIMAL,
         "timelimit": Ended.TIME_LIMIT,
+        "nodelimit": Ended.NODE_LIMIT,
         "gaplimit": Ended.OPTIMAL,
         "infeasible": Ended.INFEASIBLE,
     }

@@ -18,8 +18,8 @@ Number = float | Array | Callable[[Bounds], Array]
 class Template:
     """Columns and rows are handed out in blocks; coefficients are put where a row and a column meet."""
 
-    def __init__(self, gap: float = TOLERANCE) -> None:
-        self._gap = gap
+    def __init__(self, gap: float = TOLERANCE, nodes: int | None = None) -> None:
+        self._gap, self._nodes = gap, nodes
         self.integral: list[Array] = []
         self._lower: list[tuple[int, Number]] = []
         self._upper: list[tuple[int, Number]] = []
@@ -73,7 +73,7 @@ class Template:
     def solve(self, bounds: Bounds, seconds: float, start: tuple[Array, Array] | None = None) -> Result:
         """Fill in the numbers and solve in HiGHS."""
         if self._program is None:
-            self._program = Program(**self.shape(), **self.fill(bounds), gap=self._gap)
+            self._program = Program(**self.shape(), **self.fill(bounds), gap=self._gap, nodes=self._nodes)
         else:
             self._program.change(**self.fill(bounds))
         return self._program.solve(seconds, start)

@@ -1,0 +1,37 @@
+"""Work in threads. Results never depend on how many there are: parts are cut by count, not by what is free."""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from rue._check import whole_number
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_threads(threads: object) -> int:
+    """How many threads to use: the number given, or all cores if it is None."""
+    return cores() if threads is None else whole_number("threads", threads, 1)
+
+
+def each(work: Callable[[S], T], items: Iterable[S], threads: int) -> list[T]:
+    """What `work` makes of each item, in order."""
+    items = list(items)
+    if threads == 1 or len(items) <= 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        return list(pool.map(work, items))
+
+
+def in_parts(work: Callable[[int, int], None], first: int, last: int, threads: int, small: int) -> None:
+    """Do the items from `first` to `last`, a range for each thread; if there are no more than `small`, in one."""
+    parts = min(threads, max((last - first) // small, 1))
+    ends = [first + (last - first) * i // parts for i in range(parts + 1)]
+    each(lambda i: work(ends[i], ends[i + 1]), range(parts), threads)

@@ -1,0 +1,110 @@
+"""The one place where the engines are held against each other. A contradiction between them is an error, never clipped.
+
+Three engines make figures that people see, and each proves its own: optimal values (`optimal.py`), the judge
+(`evaluate.py`) and the solvers, with certificates that `certificate.verify` checks. If one of them is broken:
+
+- optimal values are checked by Bellman's inequalities: the lower end is no more than the backup of any choice, the
+  upper end no less than that of its policy, and that policy reaches a goal;
+- *the judge's* costs are no less than V*, and its figure is no more than the solver's own upper bound, where the solver
+  has one on the same quantity;
+- *a bound* for all policies holds for this one too: bound ≤ max regret + error.
+"""
+
+import tempfile
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from rue._flat import Array
+from rue.certificate import Certificate
+from rue.errors import Contradiction
+from rue.evaluate import Evaluation
+from rue.io.files import save
+from rue.model import UMDP, surely_reaching
+from rue.optimal import OptimalValues
+from rue.solution import Interval, Outcome, Solution, Solver
+
+# By how much a backup may miss a bound on V*, as a fraction of it: far more than rounding, far less than a defect.
+SLACK = 1e-9
+# Numbers that are handled together.
+CHUNK = 1 << 20
+
+
+def check_values(model: UMDP, values: OptimalValues) -> None:
+    """Raise `Contradiction` if bounds on V* do not satisfy Bellman's inequalities, or its policies miss the goal."""
+    graph = model.graph
+    lower = np.where(values.dead, np.inf, values.lower)
+    size = max(CHUNK // model.samples, 1)
+    for first in range(0, graph.choices, size):
+        some = np.arange(first, min(first + size, graph.choices))
+        state = graph.choice_state[some]
+        short = lower[state] > _backup(model, some, lower) * (1 + SLACK)
+        _refuse(model, values, short & ~values.dead[state], state, "above the cost of a choice")
+    for k in range(model.samples):
+        _check_policy_of(model, values, k)
+
+
+def _check_policy_of(model: UMDP, values: OptimalValues, k: int) -> None:
+    """The upper end of V* in one sample is the cost of a policy, or more."""
+    graph = model.graph
+    state = np.flatnonzero(np.isfinite(values.upper[:, k]) & ~graph.goal)
+    choice = values.choice[state, k]
+    upper = values.upper[:, k : k + 1]
+    short = _backup(model, choice, upper, k)[:, 0] > upper[state, 0] * (1 + SLACK)
+    within = np.zeros(graph.choices, bool)
+    within[choice] = True
+    short |= ~surely_reaching(graph, model.prob[:, k] > 0, within)[0][state]
+    both = np.zeros((state.size, model.samples), bool)
+    both[:, k] = short
+    _refuse(model, values, both, state, "below the cost of its policy")
+
+
+def _backup(model: UMDP, choice: Array, value: Array, sample: int | None = None) -> Array:  # [n, K]
+    """What choices cost with these values to follow, in all samples or in one."""
+    graph = model.graph
+    columns = slice(None) if sample is None else slice(sample, sample + 1)
+    length = np.diff(graph.trans_ptr)[choice]
+    first = np.cumsum(length) - length
+    transition = np.repeat(graph.trans_ptr[choice] - first, length) + np.arange(int(length.sum()))
+    prob = model.prob[transition, columns]
+    ahead = np.where(prob > 0, value[graph.successor[transition]], 0.0)
+    paid = model.cost[choice, columns]
+    return np.asarray(paid + np.add.reduceat(prob * ahead, first) if choice.size else paid)
+
+
+def _refuse(model: UMDP, values: OptimalValues, wrong: Array, state: Array, what: str) -> None:
+    if wrong.any():
+        i, k = (int(index[0]) for index in np.nonzero(wrong))
+        low, high = values.lower[state[i], k], values.upper[state[i], k]
+        raise Contradiction(
+            f"the optimal value of state {model.graph.state_name(state[i])} in sample {model.sample_name(k)}, "
+            f"[{low!r}, {high!r}], is {what}; {int(wrong.sum())} are so in all"
+        )
+
+
+def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificate: Certificate | None) -> Interval:
+    """The proved interval around the least max regret of any policy; `Contradiction` if the engines disagree."""
+    judged = {"regret": verdict.max_regret, "worst-case cost": float(verdict.value.max())}.get(solver.measures)
+    if judged is not None and judged - verdict.error > outcome.objective.upper:
+        raise Contradiction(
+            f"{solver} proves a {solver.measures} of at most {outcome.objective.upper!r} for its policy; "
+            f"the judge finds {judged!r} ± {verdict.error:.1e}"
+        )
+    proved = certificate.bound if certificate is not None else 0.0
+    return Interval.proved(proved, verdict.at_most, "the least max regret of any policy")
+
+
+def with_evidence(problem: Contradiction, model: UMDP, solution: Solution) -> Contradiction:
+    """The contradiction, with the file that holds what shows it: the model, the policy and the certificate."""
+    folder = Path(tempfile.mkdtemp(prefix="rue-contradiction-"))
+    save(folder / "model.rue", model)
+    save(folder / "solution.rue", replace(solution, objective=Interval(0.0, np.inf), max_regret=Interval(0.0, np.inf)))
+    path = folder / "contradiction.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("message.txt", f"{problem}\n")
+        for name in ("model.rue", "solution.rue"):
+            archive.write(folder / name, name)
+            (folder / name).unlink()
+    return Contradiction(f"{problem}. This is a bug of rue: please send us {path}")
