@@ -39,7 +39,7 @@ test: setup
 	$(MAKE) --no-print-directory interpreted
 
 # Tests of kernels on small models, with the kernels as plain Python: numpy tells of a NaN that compiled code would hide.
-INTERPRETED := tests/test_structure.py tests/test_optimal.py tests/test_traps.py tests/test_kernels_plainly.py \
+INTERPRETED := tests/test_structure.py tests/test_optimal.py tests/test_traps.py \
 	tests/test_corpus.py --deselect tests/test_corpus.py::test_a_short_run_with_a_new_seed
 interpreted: setup
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(INTERPRETED)

@@ -19,7 +19,7 @@ settings.load_profile("rue")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Interpreted kernels: numpy warns where they count on infinities and on hashes that overflow. A NaN is an error."""
+    """Without compilation numpy warns of infinities and of hashes that overflow, which are meant. A NaN is an error."""
     if "NUMBA_DISABLE_JIT" in os.environ:
         for harmless in ("overflow encountered", "divide by zero encountered"):
             config.addinivalue_line("filterwarnings", f"ignore:{harmless}:RuntimeWarning")

