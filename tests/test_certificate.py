@@ -605,6 +605,14 @@ def test_chances_beyond_all_numbers():
     assert verify(model, certificate) == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("out", [5e-324, 1e-310, 1e-200])
+def test_chances_that_vanish_in_products_prove_nothing_false(out):
+    # One stays for free, and is at the goal in the end, since 5e-324 is more than zero: no policy costs anything.
+    model = rue.UMDP(loop().graph, [[1.0, 1.0], [out, out]], [[0.0, 0.0]])
+    with pytest.raises(NotProved, match=r"point 0 at state 0 claims 0\.4"):
+        verify(model, loop_certificate(model, 0.4))
+
+
 def test_tiny_weights_prove_nothing_false():
     model = loop()
     for tiny in (5e-324, 1e-310, 1e-100):

@@ -73,3 +73,12 @@ def test_the_examples_in_the_guide_run():
     for block in BLOCK.findall((ROOT / "docs" / "guide.md").read_text()):
         exec(compile(block, "guide.md", "exec"), names)
     assert names["solution"].status == "solved"
+
+
+def test_the_proof_in_the_docs_is_accepted(tmp_path, capsys):
+    from rue import checker
+
+    (text,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "certificates.md").read_text(), re.DOTALL)
+    (tmp_path / "proof.json").write_text(text)
+    assert checker.main([str(tmp_path / "proof.json"), "--exact"]) == 0
+    assert capsys.readouterr().out == "proved: worst-case cost of every policy >= 3.999\n"

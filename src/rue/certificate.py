@@ -1,4 +1,4 @@
-"""Proofs that no policy does better than a bound, and the check of such a proof, which trusts nobody.
+"""Proofs that no policy does better than a bound, and the check of such a proof.
 
 *Gaps.* A potential h_k(s), zero at goals, turns the costs of sample k into gaps
 
@@ -31,13 +31,18 @@ has not reached a goal after n steps, and that vanishes as n grows.
 since the left-hand side is infinite if π may miss the goal in some sample. V*_k is replaced by the cost of a policy
 that is looked for here.
 
+*Who shares what.* `verify` uses the model, and nothing of the solvers, of the judge or of their V*. Who makes a
+certificate uses this module: `safe_potential` for a potential that passes, `gap_below` for the gaps that the check will
+use, and `margin`: each r_i is below the fraction 1 − `margin` of what it follows from. `rue.checker` makes the same
+check and shares no code with this module.
+
 *Rounding* is on the safe side everywhere, for all rows that sum to one and agree with those of the model to the last
-digits. A maker of certificates gets a potential that passes from `safe_potential` and the gaps that the check will use
-from `gap_below`, and keeps each r_i below the fraction 1 − `margin` of what it follows from. The last digits of what
-`verify` returns may differ from machine to machine, so that `bound` should be a little less.
+digits. The last digits of what `verify` returns may differ from machine to machine, so that `bound` should be a little
+less.
 """
 
 import hashlib
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -115,6 +120,19 @@ class Certificate:
         """Where the followers of each point begin."""
         return np.concatenate(([0], np.cumsum(np.diff(graph.trans_ptr[graph.choice_ptr])[self.state])))
 
+    def to_json(self, model: UMDP) -> str:
+        """The numbers of the model and the proof as one JSON text, which `rue.checker` reads."""
+        _check_form(model, self)
+        graph = model.graph
+        arrays = {name: getattr(graph, name).tolist() for name in ("choice_ptr", "trans_ptr", "successor")}
+        numbers = {"prob": model.prob.tolist(), "cost": model.cost.tolist(), "initial": graph.initial}
+        proof = {name: getattr(self, name) for name in ("objective", "fingerprint", "bound")}
+        proof |= {name: getattr(self, name).tolist() for name in _FIELDS}
+        # JSON knows no infinity.
+        proof["potential"] = [[x if math.isfinite(x) else None for x in row] for row in proof["potential"]]
+        header = {"format": "rue", "version": 1, "kind": "proof"}
+        return json.dumps({**header, "model": arrays | numbers, "certificate": proof}, allow_nan=False)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made anew, so that they are frozen like any other."""
         return Certificate, (self.objective, self.fingerprint, self.bound, *(getattr(self, name) for name in _FIELDS))
@@ -148,7 +166,7 @@ def model_fingerprint(model: UMDP) -> str:
 def verify(model: UMDP, certificate: Certificate) -> float:
     """The lower bound that a certificate proves: at least its `bound`, or `NotProved` says what fails.
 
-    Everything is worked out again from the model, with nothing from the solvers.
+    Everything is worked out again from the model; nothing of the solvers, of the judge or of `rue.optimal` is used.
     """
     _check_form(model, certificate)
     gap = np.empty_like(model.cost)
@@ -326,7 +344,8 @@ class _Points:
             there = self.ahead(part, weight, int(graph.successor[t]), follow)
             rise = np.where(same, there, there * (1 - self.margin)) - claim
             up += prob * np.maximum(rise, 0.0)
-            down += prob * np.maximum(-rise, 0.0)
+            # A product may vanish in rounding, but what can be lost is lost in the end.
+            down += prob * np.maximum(-rise, 0.0) + TINY * ((prob > 0) & (rise < 0))
         return np.asarray(even & (up * (1 - self.margin) >= down * (1 + self.margin)))
 
     def ahead(self, part: Array, weight: Array, state: int, follow: Array) -> Array:

@@ -14,8 +14,9 @@ factorisation if not, with all that follows it known. Components are those of al
 
 None of this is believed: with h a bound on the number of steps, the error is at most max(|c + Pv − v| / (h − Ph)) · h
 over all nodes, which is computed with rounding errors on the safe side. Components where that is too much are solved
-directly too, and it is proved anew. Every regret that people see is from here. A value that is below the proved least
-cost V*_k is a `Contradiction`.
+directly too, and it is proved anew. Every regret that people see is from here. The judge imports no solver and no
+kernel of theirs; V* it has from `rue.optimal`, as they do. A value below the proved least cost V*_k is a
+`Contradiction`.
 """
 
 from collections.abc import Callable

@@ -279,6 +279,7 @@ class Solution:
     counters: Mapping[str, int] = field(default_factory=dict)
     certificate: Certificate | None = None  # proves the lower end of `max_regret`, or of a worst-case cost as objective
     regret_certificate: Certificate | None = None  # proves the lower end of `max_regret`, whatever the objective
+    reason: str = ""  # why no policy at all has a finite regret, where that is certain
     floor: float = 0.0  # differences of regrets up to this are no more than rounding
 
     @property

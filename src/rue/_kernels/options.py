@@ -32,8 +32,9 @@ ZERO, PIVOT = 1e-12, 1e-11
 # Steps towards a better belief before and within the search for slots.
 ROOT_STEPS = 60
 LAST_STEPS = 12
-# Columns of a game that are kept at once, besides two for each sample.
+# Columns of a game that are kept at once, besides two for each sample, and turns of a game for each of them.
 COLUMNS = 128
+TURNS = 20
 
 fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
 
@@ -544,7 +545,8 @@ def improve_trees(
         guess[:] = belief[i]
         floor[i] = -np.inf
         found = np.inf
-        for turn in range(20 * most_columns):
+        mixed = 0  # columns of the mixture in `fresh`
+        for turn in range(TURNS * most_columns):
             if turn > 0:
                 matrix = matrix_all[: samples * columns_in].reshape((samples, columns_in))
                 for j in range(columns_in):
@@ -554,6 +556,7 @@ def improve_trees(
                     (samples + 1, samples + columns_in + 1)
                 )
                 found, used = solve_matrix(matrix, tableau, basis, fresh[:columns_in], guess)
+                mixed = columns_in if used >= 0 else 0
                 if used < 0:
                     break
                 pivots += used
@@ -568,6 +571,7 @@ def improve_trees(
                 break
             if columns_in == most_columns:
                 columns_in = _forget(columns, plans, fresh, columns_in)
+                mixed = 0  # the columns have moved
             _collect(field, root, steps, taken, plans[columns_in], stack)
             _price(field, root, plans[columns_in], ahead, held, stack, columns[columns_in])
             if not _is_known(columns, columns_in):
@@ -579,10 +583,10 @@ def improve_trees(
             continue
         carried[i] = _carry(field, i, root, belief[i], ahead, weight, held, taken, stack, sums, plans[most_columns],
                             where, new_paid, new_share, stop)  # fmt: skip
-        if not accept or found == np.inf or found >= INFINITE:
+        if not accept or mixed == 0 or found >= INFINITE:
             continue
         _write_mixture(
-            field, i, plans, fresh[:columns_in], held, stack, where, new_paid, new_share, value, tolerance,
+            field, i, plans, fresh[:mixed], held, stack, where, new_paid, new_share, value, tolerance,
             plan_ptr, size, plan, count, mix, share_ptr, paid, share, changed,
         )  # fmt: skip
     return pivots

@@ -45,12 +45,13 @@ from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
 from rue.solution import Cache, Interval, Limits, Outcome, Run, Solver, Status, check_limits
 from rue.solvers.adversary import policy_at_hand, typical_cost
-from rue.solvers.base import Inner, infeasible, wandering
+from rue.solvers.base import Inner, wandering
 from rue.solvers.belief_graph import BeliefGraph, OutOfMemory
 from rue.solvers.compose import handed_over
 from rue.solvers.free_moves import Merged, merge_free
 from rue.solvers.matrix_game import Game, solve_game
 from rue.solvers.portfolio import start_policies
+from rue.solvers.supports import infeasible, no_policy_reaches
 
 GIGABYTE = 1e9
 # The belief moves when the gap there is this part of the whole, or after so many rounds.
@@ -115,12 +116,12 @@ class Adaptive(Solver):
             return _enlarged(small, self.run(small.model, run), self.objective, run)
         graph = model.graph
         values = optimal_values(model, run=run)
-        if values.dead[graph.initial].any():
-            return infeasible(model)
+        if no_policy_reaches(model, run):
+            return infeasible(model, run)
         if not values.complete:
-            return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), run.stop() or Status.UNPROVED)
+            return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), run.stop() or Status.UNPROVED)
         if graph.goal[graph.initial]:
-            return Outcome(policy_at_hand(model, values), Interval(0.0, 0.0))
+            return Outcome(policy_at_hand(model, values, run), Interval(0.0, 0.0))
         search = _Search.begin(model, values, self.objective, self.memory * GIGABYTE, run)
         limited = run.limits.seconds < math.inf
         seconds = min(START_SECONDS, START_PART * run.limits.seconds) if limited else math.inf
@@ -395,7 +396,7 @@ class _Search:
         self.play()
         known, matrix = self.vectors, self.matrix
         if not known.size:
-            policy = policy_at_hand(self.model, None)
+            policy = policy_at_hand(self.model, None, self.run)
             return policy, self._judge(policy)
         verdict = None
         # The judge may not be able to tell the cost of a controller that hardly ever ends from infinity.
@@ -430,7 +431,7 @@ class _Search:
         certificate = self.certificate()
         lower = certificate.bound if certificate is not None else 0.0
         if lower > INFINITE:
-            return infeasible(self.model)
+            return infeasible(self.model, self.run)
         policy, verdict = self._judged_policy()
         upper = _at_most(verdict, self.objective)
         # The judge and the check may each be off by the last digits from what the search went by.

@@ -24,7 +24,8 @@ from rue.model import UMDP, Graph
 from rue.optimal import OptimalValues
 from rue.policy import Policy
 from rue.solution import Interval, Run, Status
-from rue.solvers.base import complete_choices, infeasible
+from rue.solvers.base import complete_choices
+from rue.solvers.supports import fallback
 from rue.structure import robustly_proper
 
 SWEEPS = 30
@@ -352,14 +353,14 @@ def _choices_in_order(model: UMDP, order: Array, allowed: Array) -> tuple[Array,
     return np.concatenate(([0], np.cumsum(counts))), choice[keep].astype(np.int32)
 
 
-def policy_at_hand(model: UMDP, values: OptimalValues | None) -> Policy:
+def policy_at_hand(model: UMDP, values: OptimalValues | None, run: Run) -> Policy:
     """A policy without a search: proper in every sample, if one that is can be had so cheaply."""
     if values is not None:
         policy = Policy.from_choices(model.graph, complete_choices(model.graph, values.choice[:, 0]))
         if is_proper(model, policy).all():
             return policy
     board = Board.build(model, model.cost, 0.0, None, randomised=False)
-    return board.policy(model) if board is not None else infeasible(model).policy
+    return board.policy(model) if board is not None else fallback(model, run)
 
 
 def typical_cost(model: UMDP) -> float:

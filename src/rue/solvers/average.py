@@ -13,7 +13,8 @@ from rue.model import UMDP, all_states_reach_goal
 from rue.optimal import optimal_values
 from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Solver, Status
-from rue.solvers.base import complete_choices, infeasible
+from rue.solvers.base import complete_choices
+from rue.solvers.supports import infeasible
 from rue.structure import jointly_proper
 
 
@@ -29,7 +30,7 @@ class Average(Solver):
         try:
             mean = UMDP(model.graph, model.prob.mean(axis=1, keepdims=True), model.cost.mean(axis=1, keepdims=True))
         except BadInput:  # each sample has a proper policy, but the averaged model has none
-            return infeasible(model)
+            return infeasible(model, run)
         within = None
         if not all_states_reach_goal(model):
             alive, allowed = jointly_proper(model)

@@ -1,4 +1,4 @@
-"""What solvers share: runs within runs, choices where a policy says nothing, and what to return if all is in vain."""
+"""What solvers share: runs within runs, and choices where a policy says nothing."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ import numpy as np
 from rue._flat import Array
 from rue.model import UMDP, Graph
 from rue.policy import Policy
-from rue.solution import Interval, Outcome, Run, Status
+from rue.solution import Interval, Run, Status
 from rue.structure import jointly_proper
 
 
@@ -46,11 +46,6 @@ def complete_choices(graph: Graph, choice: Array) -> Array:  # [S]
     """Choices for all states: where there is none (-1), as at dead ends, the first of the state."""
     first = np.minimum(graph.choice_ptr[:-1], graph.choices - 1)
     return np.where(choice >= 0, choice, first)
-
-
-def infeasible(model: UMDP) -> Outcome:
-    """No policy has a finite objective. The fallback reaches a goal in each sample, if such a policy is known."""
-    return Outcome(wandering(model), Interval(np.inf, np.inf), Status.INFEASIBLE)
 
 
 def wandering(model: UMDP) -> Policy:

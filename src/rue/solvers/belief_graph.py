@@ -74,6 +74,7 @@ class BeliefGraph:
     threads: int
     least: float = 0.0  # likelihoods that count as zero
     policies: list[Policy] = field(default_factory=list)
+    policy_bytes: int = 0
     offset: list[int] = field(default_factory=lambda: [0])  # where the nodes of each policy begin, as numbers
     belief: Array = field(default_factory=lambda: np.zeros(0))
     favourites: Array = field(default_factory=lambda: np.zeros(0, np.int32))  # vectors that are never dropped
@@ -113,8 +114,9 @@ class BeliefGraph:
 
     @property
     def bytes(self) -> int:
-        """The memory of all arrays."""
-        return sum(array.nbytes for array in self.tree)
+        """The memory of all arrays: of the graph and its surveys, what is derived from the model, and policies."""
+        around = (self.potential, self.world.gap, self.order, self.order, self.order)  # a survey has two stacks besides
+        return sum(array.nbytes for array in (*self.tree, *around)) + self.policy_bytes
 
     def add_policy(self, policy: Policy) -> None:
         """Take in the regrets of a policy from its start nodes, and from the best of its nodes at each state."""
@@ -124,12 +126,13 @@ class BeliefGraph:
             regret = value + error - self.potential[policy.node_state]
         regret = np.where(np.isnan(regret), np.inf, np.maximum(regret, 0.0))  # where both are infinite
         node = _best_nodes(policy, np.minimum(regret, kernel.HUGE).mean(axis=1), graph.goal)
-        self._make_room({VECTORS: self.tree.count[VECTORS] + BLOCK * (node.size + 1)})
+        self._make_room({VECTORS: BLOCK * (node.size + 1)})
         kernel.add_given(
             self.tree, policy.node_state[node].astype(np.int32), (-1 - self.offset[-1] - node).astype(np.int32),
             np.minimum(regret[node], kernel.HUGE), self.world.fallback,
         )  # fmt: skip
         self.policies.append(policy)
+        self.policy_bytes += sum(array.nbytes for array in (*part_of(policy), policy.next_ptr, policy.entry_ptr))
         self.offset.append(self.offset[-1] + policy.nodes)
 
     def root_vectors(self) -> tuple[Array, Array]:  # [J], [J, K]
@@ -168,11 +171,8 @@ class BeliefGraph:
 
     def survey(self) -> None:
         """Back up both bounds wherever the best choices from below lead."""
-        tree = self.tree
-        wanted = {VECTORS: tree.count[VECTORS] + 2 * self.visited + 1024}
         longest = int(np.diff(self.model.graph.trans_ptr).max(initial=1))
-        wanted[NEXTS] = tree.count[NEXTS] + (2 * self.visited + 64) * longest
-        self._make_room(wanted)
+        self._make_room({VECTORS: 2 * self.visited + 1024, NEXTS: (2 * self.visited + 64) * longest})
         self.order, stack, place = self._scratch()
         met = MET * self.up
         self.visited = kernel.survey(self.world, self.tree, self.belief, WORTH, met, self.order, stack, place)
@@ -196,8 +196,7 @@ class BeliefGraph:
             done = kernel.grow(self.world, self.tree, self.belief, self.least, nodes, excess, done, count)
             if done == count:
                 break
-            used = self.tree.count
-            self._make_room({group: used[group] + 4 * self.world.widest for group in (NODES, ACTIONS, EDGES, POINTS)})
+            self._make_room(dict.fromkeys((NODES, ACTIONS, EDGES, POINTS), 4 * self.world.widest))
         fresh = np.arange(before, self.nodes, dtype=np.int32)
         self._scan(fresh, 0, fresh.size)
         self.opened = int(count)
@@ -211,7 +210,7 @@ class BeliefGraph:
         return np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
 
     def _make_room(self, wanted: dict[int, int]) -> None:
-        """Have arrays of at least these sizes, and more if memory allows; drop vectors first if it is short."""
+        """Have room for so many more in some groups, and more if memory allows; drop vectors first if it is short."""
         grown = self._growth(wanted)
         if grown is None:
             self.drop_vectors()
@@ -220,14 +219,12 @@ class BeliefGraph:
             raise OutOfMemory
         if not grown:
             return
-        changed = {}
         for group, size in grown.items():
-            for name in _GROUPS[group]:
-                changed[name] = _enlarged(getattr(self.tree, name), size, 0)
+            for name in _GROUPS[group]:  # one after the other, so that no more than one is there twice
+                self.tree = self.tree._replace(**{name: _enlarged(getattr(self.tree, name), size, 0)})
             if group in _BY_BLOCK:
                 name = _BY_BLOCK[group]
-                changed[name] = _enlarged(getattr(self.tree, name), size // BLOCK + 1, NONE)
-        self.tree = self.tree._replace(**changed)
+                self.tree = self.tree._replace(**{name: _enlarged(getattr(self.tree, name), size // BLOCK + 1, NONE)})
         if 2 * (self.tree.state.size + self.world.widest) > self.tree.table.size:
             size = 1 << int(np.ceil(np.log2(2.5 * (self.tree.state.size + self.world.widest))))
             self.tree = self.tree._replace(table=np.full(size, NONE, np.int32))
@@ -236,20 +233,26 @@ class BeliefGraph:
     def _growth(self, wanted: dict[int, int]) -> dict[int, int] | None:
         """The sizes that groups of arrays are to have, of those that are too small; None if memory forbids it."""
         size = {group: getattr(self.tree, _GROUPS[group][-1]).shape[0] for group in wanted}
+        least = {group: int(self.tree.count[group]) + more for group, more in wanted.items()}
         for factor in GROWTH:
-            small = [group for group in wanted if wanted[group] > size[group]]
-            grown = {group: max(wanted[group], int(factor * size[group])) for group in small}
+            small = [group for group in wanted if least[group] > size[group]]
+            grown = {group: max(least[group], int(factor * size[group])) for group in small}
             if self._bytes_with(grown) <= self.memory:
                 return grown
         return None
 
     def _bytes_with(self, grown: dict[int, int]) -> int:
-        """The memory of all arrays once some groups have grown; the table of nodes may double."""
+        """The memory of all arrays once some groups have grown; the table of nodes may double.
+
+        While an array is copied to a larger one, both are there.
+        """
         extra = self.tree.table.nbytes if NODES in grown else 0
+        copied = 0
         for group, size in grown.items():
             for array in (getattr(self.tree, name) for name in _GROUPS[group]):
                 extra += (size - array.shape[0]) * array[:1].nbytes
-        return self.bytes + extra
+                copied = max(copied, array.nbytes)
+        return self.bytes + extra + copied
 
     def drop_vectors(self) -> None:
         """Forget the vectors that no node holds, but for those that others lead to, which are no longer tried."""

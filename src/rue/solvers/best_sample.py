@@ -17,6 +17,7 @@ from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Solver, Status
 from rue.solvers.adversary import policy_at_hand
 from rue.solvers.base import complete_choices
+from rue.solvers.supports import infeasible
 
 # Max regrets that differ by no more than this fraction are the same.
 TIE = 1e-9
@@ -50,13 +51,15 @@ class BestSample(Solver):
             regret, _, error = min(judged)
             run.report(f"best: judged {sample + 1} of {model.samples}", Interval(0.0, regret + error))
         if not judged:
-            return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), status or Status.SOLVED)
+            return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), status or Status.SOLVED)
         least = min(judged)[0]
         tied = [j for j in range(len(judged)) if judged[j][0] <= least * (1 + TIE)]
         best = min(tied, key=lambda j: judged[j][1])
         regret, _, error = judged[best]
-        if status and not np.isfinite(regret):
-            return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), status)
+        if not np.isfinite(regret):
+            if status is None and np.isfinite(error):
+                return infeasible(model, run)
+            return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), status or Status.UNPROVED)
         policy = Policy.from_choices(model.graph, tried[best])
         lower = 0.0 if status else max(min(worst - error for worst, _, error in judged), 0.0)
         return Outcome(policy, Interval(lower, regret + error), status or Status.SOLVED)

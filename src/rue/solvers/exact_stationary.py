@@ -52,8 +52,9 @@ from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Solver, Status
 from rue.solvers.adversary import policy_at_hand, typical_cost
 from rue.solvers.average import Average
-from rue.solvers.base import Inner, complete_choices, infeasible
+from rue.solvers.base import Inner, complete_choices
 from rue.solvers.recursion import Regret, WorstCase, optimal_somewhere, regret_gap
+from rue.solvers.supports import infeasible
 from rue.structure import sweep_order
 
 # Work between two looks at the limits, in choices backed up: some 20 ms.
@@ -109,7 +110,7 @@ class ExactStationary(Solver):
         width = float((values.upper[graph.initial] - values.lower[graph.initial]).max())
         stopped = run.stop() or (None if np.isfinite(width) else Status.UNPROVED)
         if stopped:
-            return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), stopped)
+            return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), stopped)
         scale = typical_cost(model)
         loose = CLOSED * (scale + float(values.upper[graph.initial].max()))
         best = _Incumbent(model, run, self.gap, 4 * width + TIE * scale, loose)
@@ -367,9 +368,9 @@ class _Tree:
         """What the solver returns: the best policy, after a last look for one of equal regret and a smaller mean."""
         best, status = self.best, ending.status
         if status is Status.INFEASIBLE:
-            return infeasible(self.model)
+            return infeasible(self.model, run)
         if best.choice is None:
-            return Outcome(policy_at_hand(self.model, None), Interval(ending.lower, np.inf), status)
+            return Outcome(policy_at_hand(self.model, None, run), Interval(ending.lower, np.inf), status)
         if status is Status.SOLVED:
             self.improve(self._localised(best.choice), run, DESCENT_ROUNDS)
         objective = Interval.proved(ending.lower, best.upper, "the least max regret of a stationary policy")

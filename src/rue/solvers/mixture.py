@@ -40,10 +40,11 @@ from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Solver, Status
 from rue.solvers.adversary import policy_at_hand
 from rue.solvers.average import Average
-from rue.solvers.base import Inner, complete_choices, infeasible
+from rue.solvers.base import Inner, complete_choices
 from rue.solvers.compose import mix_policies
 from rue.solvers.matrix_game import Game, solve_game
 from rue.solvers.recursion import Regret, WorstCase, regret_gap
+from rue.solvers.supports import infeasible
 from rue.structure import sweep_order
 
 # A new policy must improve the value of the game by this fraction.
@@ -76,12 +77,12 @@ class Mixture(Solver):
         pool = _Pool(model, run)
         status = _fill(pool, values, run)
         if not pool.policies:
-            policy = policy_at_hand(model, values)
+            policy = policy_at_hand(model, values, run)
             pool.add(policy, pool.judge(policy))
         if not pool.policies:
             if status:
-                return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), status)
-            return infeasible(model)
+                return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), status)
+            return infeasible(model, run)
         game = pool.play()
         if status is None and model.samples > 1:
             search = _Search.build(model, values)

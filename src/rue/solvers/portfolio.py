@@ -1,7 +1,8 @@
 """Policies to begin with: those of all cheap methods, from the cheapest on.
 
-First come the optimal policies of the samples, which are known already, then one policy from each of the methods below,
-in the order of the time that they take on grids and on the medical model. Whoever asks takes as many as are wanted.
+First come the optimal policies of the samples, which are known already; where single outcomes rule samples out, one
+that reaches a goal in every sample; then one policy from each of the methods below, in the order of the time that they
+take on grids and on the medical model. Whoever asks takes as many as are wanted.
 
 *Effort.* Each method has an allowance by count, so that the same model gives the same policies on every machine: a
 number of rounds, nodes or policies, and none at all where its histories are too many. Where there is a time limit, all
@@ -32,6 +33,8 @@ from rue.solvers.base import Inner, complete_choices
 from rue.solvers.exact_stationary import ExactStationary
 from rue.solvers.mixture import Mixture
 from rue.solvers.recursion import MyopicRegret, Recursion, Regret, WorstCase, optimal_somewhere, regret_gap
+from rue.solvers.supports import reaching_policy
+from rue.structure import jointly_proper
 
 METHODS: tuple[Solver, ...] = (
     Average(),
@@ -72,6 +75,10 @@ def start_policies(model: UMDP, values: OptimalValues, run: Run, seconds: float)
             if run.stop():
                 return
             yield f"sample {sample}", policy
+    if not jointly_proper(model)[0][model.graph.initial]:
+        policy = reaching_policy(model, run)
+        if policy is not None:
+            yield "supports", policy
     left = seconds
     taken: dict[tuple[type[Solver], str], float] = {}  # the seconds of each method with the most steps so far
     for solver in METHODS:

@@ -54,8 +54,8 @@ from rue.model import UMDP
 from rue.optimal import OptimalValues, optimal_values
 from rue.solution import Interval, Outcome, Run, Solver, Status
 from rue.solvers.adversary import Board, policy_at_hand, solve_mixed, solve_pure, typical_cost
-from rue.solvers.base import infeasible
 from rue.solvers.steps import Task, solve_deterministic, solve_history, solve_stochastic
+from rue.solvers.supports import infeasible
 
 Options = Literal["deterministic", "stochastic", "history"]
 OPTIONS = ("deterministic", "stochastic", "history")
@@ -134,7 +134,7 @@ class Recursion(Solver):
             if board is not None and status is None:
                 status = solve_mixed(board, self.kappa * board.scale, run, self.name)
         if board is None:
-            return infeasible(model)
+            return infeasible(model, run)
         objective = board.prove(weaker=lambda: self._weaker_bound(model, run))
         if self.steps > 1 and status:  # a limit came: the single steps, repeated, and nothing from below
             objective = Interval(0.0, objective.upper)
@@ -234,7 +234,7 @@ def _verdict(objective: Interval, scale: float) -> Status:
 
 def _give_up(model: UMDP, values: OptimalValues | None, run: Run) -> Outcome:
     """A limit came before the game began: a policy, and no bound."""
-    return Outcome(policy_at_hand(model, values), Interval(0.0, np.inf), run.stop() or Status.TIME_LIMIT)
+    return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), run.stop() or Status.TIME_LIMIT)
 
 
 def _frozen(array: Array) -> Array:

@@ -12,7 +12,8 @@ from rue.optimal import optimal_values
 from rue.solution import Cache, Hook, Interval, Limits, Outcome, Run, Solution, Solver, Status, check_limits
 from rue.solvers.adaptive import REPORT_SIZE, prove_bound, verified_of
 from rue.solvers.adversary import typical_cost
-from rue.solvers.cross_check import check_values, max_regret, with_evidence
+from rue.solvers.cross_check import Evidence, check_judge, check_values, max_regret
+from rue.solvers.supports import why_none_reaches
 
 # Regrets that differ by no more than this fraction of the largest V*, or of a typical cost, are equal.
 FLOOR = 1e-9
@@ -42,14 +43,24 @@ def solve(
     if not isinstance(solver, Solver):
         raise BadInput(f"the solver is {solver!r}; expected a solver object such as rue.Regret()")
     run = Run(check_limits(limits), progress, cache or Cache(), check_threads(threads))
-    with run.catching_interrupts():
-        outcome = solver.run(model, run)
-        seconds = run.seconds
-        run.report("judging", outcome.objective)
-        after = run.afterwards()
-        verdict = judge(model, outcome.policy, after)
-        certificate = _regret_certificate(model, outcome, run, bound)
-        values = optimal_values(model, run=after)
+    evidence = Evidence(model)
+    try:
+        with run.catching_interrupts():
+            return _solve(model, solver, run, bound, evidence)
+    except Contradiction as problem:
+        raise evidence.attached(problem) from None
+
+
+def _solve(model: UMDP, solver: Solver, run: Run, bound: bool, evidence: Evidence) -> Solution:
+    """Search, judge, prove; then hold the figures against each other."""
+    outcome = solver.run(model, run)
+    seconds = run.seconds
+    run.report("judging", outcome.objective)
+    after = run.afterwards()
+    verdict = judge(model, outcome.policy, after)
+    reason = why_none_reaches(model, run) if math.isinf(verdict.at_most) else ""
+    certificate = None if reason else _regret_certificate(model, outcome, run, bound)
+    values = optimal_values(model, run=after)
     solution = Solution(
         policy=outcome.policy,
         solver=solver,
@@ -62,14 +73,15 @@ def solve(
         counters=dict(run.counters),
         certificate=outcome.certificate or certificate,
         regret_certificate=certificate,
+        reason=reason,
         floor=FLOOR * max(typical_cost(model), float(values.lower[model.graph.initial].max())),
     )
-    try:
-        check_values(model, values)
-        _check_proof(model, solution.certificate, run.cache)
-        return replace(solution, max_regret=max_regret(solver, outcome, verdict, certificate))
-    except Contradiction as problem:
-        raise with_evidence(problem, model, solution) from None
+    evidence.solution = solution
+    check_values(model, values)
+    check_judge(model, outcome.policy, verdict)
+    _check_proof(model, solution.certificate, run.cache)
+    around = max_regret(solver, outcome, verdict, certificate)
+    return replace(solution, max_regret=Interval(math.inf, math.inf) if reason else around)
 
 
 def _regret_certificate(model: UMDP, outcome: Outcome, run: Run, bound: bool) -> Certificate | None:

@@ -4,8 +4,9 @@
 - *history*: the same with `Trees`; exact. κ is kept until the options are found, as for mixtures of single steps.
 - *stochastic*: begins with the solution of the deterministic class and improves each option by exact programs for one
   time at once (`MixedSlots`), at last from many starts. Then the paper's separable programming (`Separable`) proposes
-  another option where there is most room, improved in the same way and taken if it is better. What comes out is no worse than the deterministic solution and need not be the best; `history` bounds it from below, and
-  the status is "unproved" unless the two meet.
+  another option where there is most room, improved in the same way and taken if it is better. What comes out is no
+  worse than the deterministic solution and need not be the best; `history` bounds it from below, and the status is
+  "unproved" unless the two meet.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from rue.errors import BadInput
 from rue.model import UMDP
 from rue.solution import Interval, Outcome, Run, Status
 from rue.solvers.adversary import Board
-from rue.solvers.base import complete_choices, infeasible
+from rue.solvers.base import complete_choices
 from rue.solvers.inner import Engine, Layers, Problem, Separable, SequenceForm, Table1
 from rue.solvers.inner.controller import assemble
 from rue.solvers.inner.field import Found, Layout, Round
@@ -30,9 +31,10 @@ from rue.solvers.inner.slots import MixedSlots, Slots
 from rue.solvers.inner.trees import Trees
 from rue.solvers.option_start import Kind, start_game
 from rue.solvers.options import OptionGame, improve_options, solve_options
+from rue.solvers.supports import fallback, infeasible
 
 # How many separable programs are solved, and the nodes of each: they are hard, and a heuristic.
-PROPOSALS, PROPOSAL_NODES = 8, 20
+PROPOSALS, PROPOSAL_NODES = 4, 20
 # Room above the bound, as a fraction of the value, for which they are not worth it.
 WORTH = 1e-4
 FEW_STARTS, MANY_STARTS = 2, 16
@@ -77,8 +79,8 @@ class Task:
         """No options that count, or a limit before any were found."""
         status = run.stop()
         if status is None:
-            return infeasible(self.model)
-        policy = infeasible(self.model).policy if self.board is None else self.board.policy(self.model)
+            return infeasible(self.model, run)
+        policy = fallback(self.model, run) if self.board is None else self.board.policy(self.model)
         return Outcome(policy, Interval(0.0, np.inf), status)
 
     def outcome(self, game: OptionGame, objective: Interval, status: Status | None) -> Outcome:
@@ -97,8 +99,7 @@ def solve_deterministic(task: Task, engine: str, run: Run) -> Outcome:
         return task.give_up(run)
     trees, bound = None, 0.0
     if engine == "auto" and task.steps > 2:
-        with suppress(BadInput):  # too many histories to keep them all
-            trees = task.start(Trees, run)
+        trees = _trees(task, run)
     if trees is not None:
         _, proved = solve_options(trees, run, f"{task.name}: bound", task.kappa)
         bound = proved.lower
@@ -148,7 +149,7 @@ def solve_stochastic(task: Task, engine: str, breakpoints: int, run: Run) -> Out
     game = OptionGame(task.model, mixed, task.gap_error, task.scale)
     game.value[:] = pure.value
     status = improve_options(game, run, task.name, task.kappa) or _shake(game, run, task)
-    trees = None if status else task.start(Trees, run)
+    trees = None if status else _trees(task, run)
     lower = 0.0
     if trees is not None:
         status, bound = solve_options(trees, run, f"{task.name}: bound", task.kappa)
@@ -161,6 +162,13 @@ def solve_stochastic(task: Task, engine: str, breakpoints: int, run: Run) -> Out
     if not upper <= objective.upper:  # κ did not go well with a very long way
         game, upper = pure, objective.upper
     return task.outcome(game, _proved(task, lower, upper), status)
+
+
+def _trees(task: Task, run: Run) -> OptionGame | None:
+    """The game with options of the whole history, for a bound; None if there are too many histories to keep."""
+    with suppress(BadInput):
+        return task.start(Trees, run)
+    return None
 
 
 def _proved(task: Task, lower: float, upper: float) -> Interval:
