@@ -55,7 +55,7 @@ coverage: setup
 
 # Random models and mutated files for so many seconds, or with a seed: the same ones again. What fails is in fuzz/corpus.
 SECONDS ?= 60
-fuzz: setup
+fuzz: kernels
 	$(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # Debian's Chromium, in which the tests open the page; without one they say so and are skipped.

@@ -20,7 +20,6 @@ class Known:
 
 KNOWN = (
     Known("wide bounds on V* are called solved", "status", r"Adaptive.*: solved with the objective \[0, [1-9]"),
-    Known("findings 10 and 37", "feasible", r"(unproved|iteration_limit).*finite: False"),
     Known("finding 36", "closes", ""),
     Known("finding 5", "solves", r"BadInput: options of \d+ steps have"),
     Known("finding 40", "traceback", r"Exceeds the limit \(4300 digits\)"),
