@@ -25,6 +25,7 @@ KNOWN = (
     Known("finding 40", "traceback", r"Exceeds the limit \(4300 digits\)"),
     Known("finding 46", "traceback", r"rue (info|plot|convert|evaluate|solve|simulate) "),
     Known("finding 46", "json", r"rue (info|evaluate) "),
+    Known("finding 12", "warning", r"policy.py:\d+: (Casting complex|invalid value)"),
     Known("a warning besides the one line", "warning", r"overflow encountered"),
 )
 

@@ -289,8 +289,11 @@ def _in_zip(random: Random, data: bytes) -> bytes:
             parts["header.json"] = json.dumps(header, ensure_ascii=bool(random.random() < 0.5)).encode()
     elif kind < 0.85:
         changed = io.BytesIO()
-        np.save(changed, _in_array(random, np.load(io.BytesIO(parts[name]))), allow_pickle=False)
-        parts[name] = changed.getvalue()
+        try:
+            np.save(changed, _in_array(random, np.load(io.BytesIO(parts[name]))), allow_pickle=False)
+            parts[name] = changed.getvalue()
+        except (EOFError, ValueError):  # the mutation before left no array
+            parts[name] = _in_bytes(random, parts[name])
     elif kind < 0.9:
         parts[name], parts[other] = parts[other], parts[name]
     elif kind < 0.93:
