@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench browser lint setup kernels kernels-backwards
+.PHONY: demo test test-slow interpreted coverage fuzz bench browser lint setup kernels kernels-backwards
 
 setup: .venv/.ready
 
@@ -36,6 +36,27 @@ kernels-backwards: lint
 test: setup
 	$(MAKE) --no-print-directory --jobs=2 kernels kernels-backwards
 	$(BIN)/pytest -n 2 --dist worksteal
+	$(MAKE) --no-print-directory interpreted
+
+# Tests of kernels on small models, with the kernels as plain Python: numpy tells of a NaN that compiled code would hide.
+INTERPRETED := tests/test_structure.py tests/test_optimal.py tests/test_traps.py \
+	tests/test_corpus.py --deselect tests/test_corpus.py::test_a_short_run_with_a_new_seed
+interpreted: setup
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(INTERPRETED)
+
+# How much of src/rue the tests run through: Python by all tests, kernels by those that interpret them.
+coverage: setup
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest $(INTERPRETED)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --include='src/rue/_kernels/*'
+	$(BIN)/coverage report --skip-covered --fail-under=95
+
+# Random models and mutated files for so many seconds, or with a seed: the same ones again. What fails is in fuzz/corpus.
+SECONDS ?= 60
+fuzz: kernels
+	$(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # Debian's Chromium, in which the tests open the page; without one they say so and are skipped.
 browser:
@@ -46,8 +67,10 @@ browser:
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,oracle]"
 	touch $@
 
+# What takes longest comes last, for those who stop after a while; FLAGS are for pytest.
 test-slow: .venv/.ready-oracle
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow --ignore=tests/test_paper_slow.py $(FLAGS)
+	$(BIN)/pytest -m slow tests/test_paper_slow.py $(FLAGS)
 
 bench: .venv/.ready-bench
 	$(BIN)/python -m benchmarks

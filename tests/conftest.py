@@ -5,6 +5,7 @@ Elsewhere each run tries new examples; in CI they are always the same, so that a
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -15,3 +16,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("rue")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without compilation numpy warns of infinities and of hashes that overflow, which are meant. A NaN is an error."""
+    if "NUMBA_DISABLE_JIT" in os.environ:
+        for harmless in ("overflow encountered", "divide by zero encountered"):
+            config.addinivalue_line("filterwarnings", f"ignore:{harmless}:RuntimeWarning")

@@ -91,3 +91,14 @@ def test_a_free_trap_is_a_dead_end():
     solution = rue.solve(builder.goal("goal").build(), rue.Adaptive(0.001))
     assert solution.max_regret.lower == pytest.approx(1.0, rel=0.001)
     assert solution.max_regret.upper == pytest.approx(1.0, rel=0.001)
+
+
+@pytest.mark.parametrize("solver", [rue.Regret(), rue.Adaptive(0), rue.Adaptive(0, objective="cost")])
+def test_a_free_choice_that_names_a_state_to_which_no_sample_goes(solver):
+    # a and b are one; both name a third state, the goal or another, with probability zero.
+    graph = rue.Graph([0, 2, 4, 4, 5], [0, 1, 0, 1, 0], [0, 2, 3, 5, 6, 7], [1, 3, 2, 0, 2, 2, 2], 0)
+    prob = [[1, 1], [0, 0], [1, 1], [1, 1], [0, 0], [1, 1], [1, 1]]
+    model = rue.UMDP(graph, prob, [[0, 0], [1, 3], [0, 0], [3, 1], [1, 1]])
+    solution = rue.solve(model, solver)
+    assert solution.max_regret.lower == pytest.approx(1.0, rel=0.01) and solution.max_regret.upper >= 1.0
+    assert rue.verify(model, solution.certificate) >= solution.certificate.bound

@@ -15,7 +15,7 @@ LONGEST_MESSAGE, MOST_NAMES, MOST_COMPARED = 2000, 40, 10_000
 
 
 class RueError(Exception):
-    """Anything rue raises on purpose; the message is one line, whatever names it quotes."""
+    """Anything rue raises on purpose; the message is one line that can be read, whatever names it quotes."""
 
     def __init__(self, message: str) -> None:
         line = " ".join(message.split())

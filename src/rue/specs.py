@@ -98,7 +98,7 @@ def read_model(text: str) -> UMDP:
     """A model from a file, or from a domain with its parameters: `disaster:width=8,height=8,samples=15,seed=1`."""
     name, colon, rest = text.partition(":")
     # One letter and a colon are a drive of Windows.
-    is_domain = (colon or text in DOMAINS) and not Path(text).exists() and "/" not in name and len(name) > 1
+    is_domain = (colon or text in DOMAINS) and not _is_there(text) and "/" not in name and len(name) > 1
     if not is_domain:
         model: UMDP = _read(text, UMDP, "model")
         return model
@@ -152,6 +152,14 @@ def read_certificate(path: str) -> Certificate:
     if solution.certificate is None:
         raise BadInput(f"{path}: nothing was proved about other policies; expected a solution with a certificate")
     return solution.certificate
+
+
+def _is_there(path: str) -> bool:
+    """Whether there is such a file; there is none with a name that no file can have."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _domain_settings(text: str) -> dict[str, Any]:

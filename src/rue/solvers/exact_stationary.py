@@ -75,6 +75,8 @@ PILOT_SHARE = 0.25
 START_SHARE = 0.1
 # Regrets this close, as a fraction of the typical cost, are equal.
 TIE = 1e-9
+# What an objective that is solved may leave open besides the gap, as a fraction of costs: bounds on V* may be wide.
+CLOSED = 1e-6
 FIRST_POOL = 1 << 12
 # Memory for open nodes. Beyond it the search goes deep instead of keeping to the lowest bound.
 POOL_BYTES = 1 << 29
@@ -109,7 +111,9 @@ class ExactStationary(Solver):
         stopped = run.stop() or (None if np.isfinite(width) else Status.UNPROVED)
         if stopped:
             return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), stopped)
-        best = _Incumbent(model, run, self.gap, 4 * width + TIE * typical_cost(model))
+        scale = typical_cost(model)
+        loose = CLOSED * (scale + float(values.upper[graph.initial].max()))
+        best = _Incumbent(model, run, self.gap, 4 * width + TIE * scale, loose)
         starts = list(_starts(model, values, run))
         pruned = _Tree.build(model, values, _kept(model, values), best)
         pilot = _deadline(run, PILOT_SHARE)
@@ -160,7 +164,8 @@ class _Incumbent:
     model: UMDP
     run: Run
     gap: float
-    slack: float  # what rounding may leave open
+    slack: float  # what rounding, and the bounds on V*, may leave open
+    loose: float  # what may be left open if it is to be called solved
     choice: Array | None = None  # [S]
     verdict: Evaluation | None = None
 
@@ -369,7 +374,7 @@ class _Tree:
         if status is Status.SOLVED:
             self.improve(self._localised(best.choice), run, DESCENT_ROUNDS)
         objective = Interval.proved(ending.lower, best.upper, "the least max regret of a stationary policy")
-        if status is Status.SOLVED and objective.width > 2 * (best.upper - best.cut):
+        if status is Status.SOLVED and objective.width > 2 * best.gap * best.upper + best.loose:
             status = Status.UNPROVED
         run.report("milp: proved", objective)
         return Outcome(Policy.from_choices(self.model.graph, best.choice), objective, status)

@@ -102,8 +102,8 @@ def _smaller(model: UMDP, place: Array, inner: Array) -> tuple[UMDP, Array]:
 class _Walker:
     """Turns a policy of the smaller model into one of the model.
 
-    Its nodes are (node, entry, state): on the way to the state that has the entry's choice; and (node, −1, state):
-    about to draw an entry.
+    Its nodes are (node, entry, state): on the way to the state that has the entry's choice; (node, −1, state): about to
+    draw an entry; and (−1, −1, state): at the end of a transition out of a component that no sample has.
     """
 
     merged: Merged
@@ -147,6 +147,8 @@ class _Walker:
     def _steps(self, node: int, entry: int, state: int) -> list[tuple[int, float, list[int]]]:
         """The choices of a node of the policy, their weights, and the next nodes of their outcomes."""
         small, graph = self.small, self.merged.whole.graph
+        if node < 0:
+            return self._never(state)
         entries = range(small.entry_ptr[node], small.entry_ptr[node + 1]) if entry < 0 else [entry]
         steps = []
         for e in entries:
@@ -159,8 +161,19 @@ class _Walker:
             else:
                 step = int(self._way(choice, state)[state])
                 ahead = graph.successor[graph.trans_ptr[step] : graph.trans_ptr[step + 1]].tolist()
-                steps.append((step, share, [self._number((node, int(e), s)) for s in ahead]))
+                place = self.merged.place
+                keys = [(node, int(e), s) if place[s] == place[state] else (-1, -1, s) for s in ahead]
+                steps.append((step, share, [self._number(key) for key in keys]))
         return steps
+
+    def _never(self, state: int) -> list[tuple[int, float, list[int]]]:
+        """Any choice, where nobody comes to."""
+        graph = self.merged.whole.graph
+        if graph.goal[state]:
+            return []
+        choice = int(graph.choice_ptr[state])
+        ahead = graph.successor[graph.trans_ptr[choice] : graph.trans_ptr[choice + 1]].tolist()
+        return [(choice, 1.0, [self._number((-1, -1, s)) for s in ahead])]
 
     def _way(self, choice: int, state: int) -> Array:  # [S]
         """In each state of a component, the inner choice towards the owner of a choice; any, if there is none."""
@@ -255,11 +268,13 @@ class _Points:
 
     def _followers(self, state: int, group: int, follow: list[dict[int, int]], first: Array, number: Array) -> Array:
         """For each transition of a state the point that stands for it."""
-        graph, rank = self.merged.whole.graph, self.merged.rank
+        graph, rank, place = self.merged.whole.graph, self.merged.rank, self.merged.place
         transition = np.arange(
             graph.trans_ptr[graph.choice_ptr[state]], graph.trans_ptr[graph.choice_ptr[state + 1]]
         )  # fmt: skip
-        inside = self.merged.inner[graph.trans_choice[transition]]
+        # An inner choice may name states elsewhere to which no sample goes; nothing follows from there.
+        stays = place[graph.successor[transition]] == place[state]
+        inside = self.merged.inner[graph.trans_choice[transition]] & stays
         other = np.array([follow[group].get(int(t), -1) for t in transition], np.int64)
         other = np.where(inside, group, other)
         return np.where(other < 0, -1, number[first[np.maximum(other, 0)] + rank[graph.successor[transition]]])

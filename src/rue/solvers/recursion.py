@@ -62,6 +62,8 @@ OPTIONS = ("deterministic", "stochastic", "history")
 Engine = Literal["auto", "highs", "scip"]
 ENGINES = ("auto", "highs", "scip")
 
+# Options of more steps than this have more histories than any computer has room for; their counts alone would fill it.
+MOST_STEPS = 10_000
 # A choice counts as optimal in a sample, for pruning, if its gap is below this fraction of the largest value.
 OPTIMAL_TIE = 1e-9
 # The width of the objective up to which it counts as solved: a fraction of it, and of the typical cost.
@@ -86,7 +88,7 @@ class Recursion(Solver):
 
     def __post_init__(self) -> None:
         one_of("options", self.options, OPTIONS)
-        object.__setattr__(self, "steps", whole_number("steps", self.steps, 1))
+        object.__setattr__(self, "steps", whole_number("steps", self.steps, 1, MOST_STEPS))
         flag("prune", self.prune)
         one_of("engine", self.engine, ENGINES)
         if self.engine == "scip" and self.options != "stochastic":
