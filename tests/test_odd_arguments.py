@@ -177,7 +177,7 @@ def test_odd_arguments_are_refused_in_one_line(name, tmp_path, monkeypatch):
             raise AssertionError(f"{name}({parameter}={odd!r})") from error
 
 
-@pytest.mark.parametrize("thing", ODD, ids=repr)
+@pytest.mark.parametrize("thing", ODD, ids=[f"{i}-{type(thing).__name__}" for i, thing in enumerate(ODD)])
 def test_odd_things_and_places_are_not_saved(thing, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path, what in ((tmp_path / "x.rue", thing), (thing, MODEL)):
