@@ -185,9 +185,8 @@ class BeliefGraph:
 
     def grow(self) -> None:
         """Open the graph where the bounds are furthest apart as seen from the root."""
-        nodes, excess = np.empty(self.visited, np.int32), np.empty(self.visited)
-        most = max(64, int(MOST * self.visited))
-        count = kernel.frontier(self.tree, self.order, self.visited, PART, most, nodes, excess)
+        nodes, excess = self._frontier()
+        count = nodes.size
         self._scan(nodes, 0, count)
         done, before = 0, self.nodes
         while True:
@@ -199,6 +198,20 @@ class BeliefGraph:
         fresh = np.arange(before, self.nodes, dtype=np.int32)
         self._scan(fresh, 0, fresh.size)
         self.opened = int(count)
+
+    def _frontier(self) -> tuple[Array, Array]:
+        """The nodes where the survey came to an end, and how far their bounds are apart as seen from the root.
+
+        Those that are furthest apart come first: as many as make up a part of all that is missing, and not too many.
+        """
+        tree, node = self.tree, self.order[: self.visited]
+        took = tree.took[node]
+        node = node[(took == NONE) | (tree.first[np.maximum(tree.slot[node] + took, 0)] == NONE)]
+        excess = tree.reach[node] * (tree.up[node] - tree.low[node])
+        rank = np.argsort(-excess, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(excess[rank]), PART * excess.sum())) + 1
+        rank = rank[: min(enough, max(64, int(MOST * self.visited)))]
+        return node[rank], excess[rank]
 
     def _scan(self, nodes: Array, first: int, last: int) -> None:
         _in_parts(lambda i, j: kernel.scan(self.tree, self.belief, nodes, i, j), first, last)

@@ -6,6 +6,7 @@ from rue.evaluate import evaluate
 from rue.model import UMDP
 from rue.solution import Hook, Interval, Limits, Outcome, Run, Solution, Solver, Status
 from rue.solvers.adaptive import REPORT_BELIEFS, REPORT_SIZE, prove_bound
+from rue.solvers.ready import ensure_compiled
 
 
 def solve(
@@ -21,7 +22,7 @@ def solve(
     A limit, or Ctrl-C, ends the search with the best policy so far and says so in `status`. `progress` is called
     with a `Progress` every now and then. Then a little is spent on a bound from below on what any policy could do,
     unless the solver has one, a limit was reached, the model is very large, or `bound` is False. `seconds` is the
-    solver's time alone.
+    solver's time alone: all that it may call is compiled before its clock is started.
     """
     if not isinstance(model, UMDP):
         raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
@@ -29,6 +30,7 @@ def solve(
         raise BadInput(f"the solver is {solver!r}; expected a solver object such as rue.Regret()")
     if limits is not None and not isinstance(limits, Limits):
         raise BadInput(f"limits is {limits!r}; expected rue.Limits(seconds=..., iterations=...)")
+    ensure_compiled(solver, progress, bound)
     run = Run(limits or Limits(), progress)
     with run.catching_interrupts():
         outcome = solver.run(model, run)

@@ -77,6 +77,7 @@ class Slots(Options):
             places, self.layout.field, given.ahead, given.lowered, given.value, given.weight, given.level,
             given.tolerance, given.accept, self.belief, self.weight_ptr, self.weight, self.layout.share_ptr,
             self.paid, self.share, found.floor, found.carried, found.changed, self.budget, stop,
+            kernel.make_search(self.layout.field, places),
         )  # fmt: skip
         self.count(nodes)
         self.broke_off += broke_off

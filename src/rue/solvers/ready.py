@@ -1,0 +1,116 @@
+"""Everything that a solver may call is compiled before its clock is started.
+
+Compiled code is kept on disk, so that this takes long only once after installation. Then a second process helps: it
+begins at the other end of the list, and what one of the two has compiled, the other loads.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+
+from rue._kernels import KERNELS, make_ready
+from rue.solution import Hook, Progress, Solver
+from rue.solvers.adaptive import Adaptive
+from rue.solvers.exact_stationary import ExactStationary
+from rue.solvers.mixture import Mixture
+from rue.solvers.portfolio import METHODS
+from rue.solvers.recursion import Recursion
+
+logger = logging.getLogger("rue")
+
+# The files of kernels that every model, its optimal values, and the judge need; and those of a lower bound.
+COMMON = ("reach", "shortest", "chain")
+BOUND = ("beliefs",)
+SLOTS = ("options.look_ahead", "options.slot_rows", "options.improve_slots")
+TREES = ("options.plans_of_slots", "options.tree_rows", "options.improve_trees")
+# Fewer kernels than this are compiled before a second process has started.
+MANY = 8
+
+
+def kernels_of(solver: Solver, bound: bool = True) -> list[str]:
+    """The kernels that `solve` may call with this solver, with those of the lower bound if one is wanted."""
+    wanted = {*COMMON, *(BOUND if bound else ()), *_own_kernels(solver)}
+    return [name for name in KERNELS if name in wanted or name.partition(".")[0] in wanted]
+
+
+def _own_kernels(solver: Solver) -> set[str]:
+    """Names of kernels, and of files of which all may be called."""
+    if isinstance(solver, Adaptive):
+        return {"beliefs", "controller"}.union(*map(_own_kernels, METHODS))
+    if isinstance(solver, ExactStationary):
+        return {"game", "stationary"}
+    if isinstance(solver, Mixture):
+        return {"game", "mixture", "controller"}
+    if not isinstance(solver, Recursion):
+        return set()
+    wanted = {"game"}
+    if solver.options != "deterministic":
+        wanted.add("options.improve_mixed")
+    if solver.steps > 1:
+        wanted.update(("layout", *SLOTS))
+        if solver.options != "deterministic" or solver.steps > 2:
+            wanted.update(TREES)
+        if solver.options == "stochastic":
+            wanted.add("options.improve_mixed_slots")
+    return wanted
+
+
+def ensure_compiled(solver: Solver, progress: Hook | None = None, bound: bool = True) -> None:
+    """Compile or load all that `solve` may call with this solver; at once if that was done before."""
+    compile_kernels(kernels_of(solver, bound), progress)
+
+
+def compile_kernels(names: Iterable[str], progress: Hook | None = None) -> int:
+    """Compile or load kernels, and tell which of how many is under way; how many had to be compiled here."""
+    missing = [name for name in names if not KERNELS[name].is_ready]
+    kept = all(KERNELS[name].cache_folder for name in missing)
+    began = time.perf_counter()
+    compiled = 0
+    helper: subprocess.Popen[bytes] | None = None
+
+    def on_compile(name: str) -> None:
+        nonlocal compiled, helper
+        compiled += 1
+        at = missing.index(name)
+        if compiled == 1:
+            logger.info("compiling kernels, which are kept for the next time")
+            if kept and len(missing) - at > MANY and _cores() > 1:
+                helper = _begin_at_the_end(missing[at + 1 :])
+        if progress is not None:
+            stage = f"compiling: kernel {at + 1} of {len(missing)}"
+            progress(Progress(stage, time.perf_counter() - began, 0, None))
+
+    try:
+        make_ready(missing, on_compile)
+    finally:
+        if helper is not None:
+            helper.terminate()
+            helper.wait()
+    if compiled and not kept:
+        logger.warning(
+            "compiled kernels cannot be kept: no cache folder can be written; each start takes about %.0f s; "
+            "set NUMBA_CACHE_DIR to a folder that can be written",
+            time.perf_counter() - began,
+        )
+    return compiled
+
+
+def _begin_at_the_end(names: list[str]) -> "subprocess.Popen[bytes] | None":
+    """A process that compiles these kernels for the cache on disk, the last one first."""
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "rue._kernels", *reversed(names)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError:  # where there is no second process, this one does it all
+        return None
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
