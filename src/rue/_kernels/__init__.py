@@ -95,21 +95,21 @@ def make_ready(names: Iterable[str], on_compile: Callable[[str], None]) -> None:
     """Load these kernels, or compile those that are not on disk; tell before each that has to be compiled."""
     for name in names:
         if not KERNELS[name].is_ready:
-            with event.install_listener("numba:compile", _First(lambda name=name: on_compile(name))):
+            with event.install_listener("numba:compile", _First(on_compile, name)):
                 KERNELS[name].make_ready()
 
 
-class _First(event.Listener):
-    """Tells when the first compilation begins."""
+class _First(event.Listener):  # type: ignore[misc]
+    """Tells when the first compilation begins, which is the kernel's; those of its helpers follow."""
 
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self.tell: Callable[[], None] | None = tell
+    def __init__(self, tell: Callable[[str], None], name: str) -> None:
+        self.tell, self.name, self.told = tell, name, False
 
     def on_start(self, event: event.Event) -> None:
         """A compilation begins."""
-        if self.tell is not None:
-            tell, self.tell = self.tell, None
-            tell()
+        if not self.told:
+            self.told = True
+            self.tell(self.name)
 
     def on_end(self, event: event.Event) -> None:
         """A compilation has ended."""

@@ -777,44 +777,6 @@ Search.__doc__ = """Memory of one branch and bound over slots; time comes first,
 declare(Search, "f2 l2 f2 i1 i2 l1 l2 l2 l2 l3 f3 f2 f2 l2 l1 f3 f2 f3 f2 f2 l1 f1 f1 f1 l2 f1")
 
 
-def make_search(field, places):
-    """Memory for the options in `places`; no kernel."""
-    samples = field.prob.shape[1]
-    steps = field.steps
-    layer = places[:, None] * (steps + 1) + np.arange(steps + 1)
-    widest = int((field.layer_ptr[layer + 1] - field.layer_ptr[layer]).max(initial=1))
-    most_tree = int(field.tree_size[steps, field.roots[places]].max(initial=1))
-    most = int(np.diff(field.choice_ptr).max(initial=1))
-    return Search(
-        np.empty((steps + 1, samples)),
-        np.empty((steps + 1, 6), np.int64),
-        np.empty((steps + 1, 2)),
-        np.empty(most_tree, np.int32),
-        np.empty((steps + 1, field.choice_ptr.size - 1), np.int32),
-        np.zeros(steps + 1, np.int64),
-        np.empty((steps, widest), np.int64),
-        np.zeros((steps, widest), np.int64),
-        np.empty((steps, widest), np.int64),
-        np.empty((steps, widest, most), np.int64),
-        np.empty((steps, widest, most)),
-        np.empty((steps, widest + 1)),
-        np.empty((steps, widest + 1)),
-        np.zeros((steps, widest + 1), np.int64),
-        np.zeros(steps, np.int64),
-        np.empty((steps, widest, samples)),
-        np.empty((steps, samples)),
-        np.empty((widest, most, samples)),
-        np.empty((widest + 1, samples)),
-        np.empty((widest + 1, samples)),
-        np.empty(widest, np.int64),
-        np.empty(widest),
-        np.empty(samples),
-        np.empty(samples),
-        np.empty((steps, widest), np.int64),
-        np.empty(samples),
-    )
-
-
 @helper
 def _insert(option, bound, count, c, cost):
     """Insert a choice into a list sorted by bound."""

@@ -1,7 +1,6 @@
 """What people see on standard error while they wait: bars, and that something is compiled."""
 
 import math
-import sys
 import threading
 import time
 from collections.abc import Sequence

@@ -29,6 +29,7 @@ PACKAGES = ("rue", "numpy", "scipy", "numba", "highspy")
 # Problems that a process remembers: its next task is mostly of one of them.
 REMEMBERED = 4
 
+
 def perform(task: Task) -> tuple[Record, Solution | None]:
     """Do a task. Whatever goes wrong is told in the record, so that others can go on."""
     began = time.perf_counter()
