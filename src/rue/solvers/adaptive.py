@@ -48,7 +48,8 @@ from rue.solvers.belief_graph import BeliefGraph, OutOfMemory
 from rue.solvers.compose import handed_over
 from rue.solvers.free_moves import Merged, merge_free
 from rue.solvers.matrix_game import Game, solve_game
-from rue.solvers.portfolio import start_policies
+from rue.solvers.portfolio import METHODS, start_policies
+from rue.solvers.ready import compile_for_bound
 
 GIGABYTE = 1e9
 # The belief moves when the gap there is this part of the whole, or after so many rounds.
@@ -106,6 +107,10 @@ class Adaptive(Solver):
         """What the objective is."""
         return "regret" if self.objective == "regret" else "worst-case cost"
 
+    def kernels(self) -> frozenset[str]:
+        """What `run` may call, and the methods that give policies to begin with."""
+        return frozenset(("beliefs", "controller")).union(*(method.kernels() for method in METHODS))
+
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Take in the policies of other methods, then search until the gap is closed."""
         small = merge_free(model)
@@ -132,6 +137,7 @@ def lower_bound(model: UMDP, *, limits: Limits | None = None) -> float:
     Without limits it takes little time, some thousand beliefs; with limits it goes on until they are reached or no more
     than one percent is left to gain. The best bound that is known is remembered with the model.
     """
+    compile_for_bound()
     run = Run(limits or Limits())
     with run.catching_interrupts():
         certificate = prove_bound(model, run, beliefs=math.inf if limits else REPORT_BELIEFS)

@@ -9,58 +9,38 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from rue._kernels import KERNELS, make_ready
 from rue.solution import Hook, Progress, Solver
-from rue.solvers.adaptive import Adaptive
-from rue.solvers.exact_stationary import ExactStationary
-from rue.solvers.mixture import Mixture
-from rue.solvers.portfolio import METHODS
-from rue.solvers.recursion import Recursion
 
 logger = logging.getLogger("rue")
 
 # The files of kernels that every model, its optimal values, and the judge need; and those of a lower bound.
 COMMON = ("reach", "shortest", "chain")
 BOUND = ("beliefs",)
-SLOTS = ("options.look_ahead", "options.slot_rows", "options.improve_slots")
-TREES = ("options.plans_of_slots", "options.tree_rows", "options.improve_trees")
 # Fewer kernels than this are compiled before a second process has started.
 MANY = 8
 
 
 def kernels_of(solver: Solver, bound: bool = True) -> list[str]:
     """The kernels that `solve` may call with this solver, with those of the lower bound if one is wanted."""
-    wanted = {*COMMON, *(BOUND if bound else ()), *_own_kernels(solver)}
-    return [name for name in KERNELS if name in wanted or name.partition(".")[0] in wanted]
-
-
-def _own_kernels(solver: Solver) -> set[str]:
-    """Names of kernels, and of files of which all may be called."""
-    if isinstance(solver, Adaptive):
-        return {"beliefs", "controller"}.union(*map(_own_kernels, METHODS))
-    if isinstance(solver, ExactStationary):
-        return {"game", "stationary"}
-    if isinstance(solver, Mixture):
-        return {"game", "mixture", "controller"}
-    if not isinstance(solver, Recursion):
-        return set()
-    wanted = {"game"}
-    if solver.options != "deterministic":
-        wanted.add("options.improve_mixed")
-    if solver.steps > 1:
-        wanted.update(("layout", *SLOTS))
-        if solver.options != "deterministic" or solver.steps > 2:
-            wanted.update(TREES)
-        if solver.options == "stochastic":
-            wanted.add("options.improve_mixed_slots")
-    return wanted
+    return _named({*COMMON, *solver.kernels(), *(BOUND if bound else ())})
 
 
 def ensure_compiled(solver: Solver, progress: Hook | None = None, bound: bool = True) -> None:
     """Compile or load all that `solve` may call with this solver; at once if that was done before."""
     compile_kernels(kernels_of(solver, bound), progress)
+
+
+def compile_for_bound() -> None:
+    """Compile or load all that a lower bound needs."""
+    compile_kernels(_named({*COMMON, *BOUND}))
+
+
+def _named(wanted: Set[str]) -> list[str]:
+    """All kernels that are named, or whose file is."""
+    return [name for name in KERNELS if name in wanted or name.partition(".")[0] in wanted]
 
 
 def compile_kernels(names: Iterable[str], progress: Hook | None = None) -> int:
