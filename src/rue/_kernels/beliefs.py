@@ -60,6 +60,12 @@ followed). By edge: `child` and `share`. `table` finds nodes. By vector: `alpha[
 policy that was given), and from `next_ptr` on the vector of each outcome."""
 declare(Tree, "l1 i1 f2 f1 f1 i1 i1 f1 l1 i1 i1 f1 i1 i1 f1 f1 l1 i1 f1 i1 f2 i1 l1 i1 i1 i1 i1 f2 i1 i1 i1 i1")
 
+Vectors = namedtuple("Vectors", "count alpha choice next_ptr next_vector block number last")
+Vectors.__doc__ = (
+    """The arrays of a graph that have to do with vectors: few, so that what needs no others is compiled faster."""
+)
+declare(Vectors, "l1 f2 i1 l1 i1 i1 i1 i1")
+
 NODES, ACTIONS, EDGES, VECTORS, NEXTS, POINTS, STAMP = range(7)
 
 
@@ -213,41 +219,41 @@ def _find(tree, s, likely):
     return NONE, at
 
 
-@kernel("Tree")
-def rehash(tree):
+@kernel("i1 f2 i1")
+def rehash(state, likely, table):
     """Fill an empty table."""
-    mask = np.uint64(tree.table.size - 1)
-    for node in range(tree.count[NODES]):
-        at = _hash(tree.state[node], tree.likely[node]) & mask
-        while tree.table[at] != NONE:
+    mask = np.uint64(table.size - 1)
+    for node in range(state.size):
+        at = _hash(state[node], likely[node]) & mask
+        while table[at] != NONE:
             at = (at + np.uint64(1)) & mask
-        tree.table[at] = node
+        table[at] = node
 
 
 @helper
-def _add_vector(tree, s, choice, alpha):
+def _add_vector(vectors, s, choice, alpha):
     """A new vector at a state, whose next vectors are to be filled in: its number."""
-    if tree.vector_number[s] % BLOCK == 0:
-        block = tree.count[VECTORS] // BLOCK
-        tree.vector_block[block] = tree.vector_last[s]
-        tree.vector_last[s] = block
-        tree.count[VECTORS] += BLOCK
-    v = tree.vector_last[s] * BLOCK + tree.vector_number[s] % BLOCK
-    tree.vector_number[s] += 1
-    tree.choice[v] = choice
+    if vectors.number[s] % BLOCK == 0:
+        block = vectors.count[VECTORS] // BLOCK
+        vectors.block[block] = vectors.last[s]
+        vectors.last[s] = block
+        vectors.count[VECTORS] += BLOCK
+    v = vectors.last[s] * BLOCK + vectors.number[s] % BLOCK
+    vectors.number[s] += 1
+    vectors.choice[v] = choice
     for k in range(alpha.size):
-        tree.alpha[v, k] = min(alpha[k], HUGE)
+        vectors.alpha[v, k] = min(alpha[k], HUGE)
     return v
 
 
-@kernel("Tree i1 i1 f2 i1")
-def add_given(tree, states, codes, alphas, fallback):
+@kernel("Vectors i1 i1 f2 i1")
+def add_given(vectors, states, codes, alphas, fallback):
     """Vectors of given policies; the first at a state is its fallback, and those that never help are left out."""
     for i in range(states.size):
         s = states[i]
         useless = False
-        number = tree.vector_number[s]
-        block = tree.vector_last[s]
+        number = vectors.number[s]
+        block = vectors.last[s]
         while number > 0 and not useless:
             inside = number % BLOCK
             if inside == 0:
@@ -255,16 +261,16 @@ def add_given(tree, states, codes, alphas, fallback):
             for j in range(inside):
                 above = True
                 for k in range(alphas.shape[1]):
-                    if alphas[i, k] < tree.alpha[block * BLOCK + j, k]:
+                    if alphas[i, k] < vectors.alpha[block * BLOCK + j, k]:
                         above = False
                         break
                 if above:
                     useless = True
                     break
             number -= inside
-            block = tree.vector_block[block]
+            block = vectors.block[block]
         if not useless:
-            v = _add_vector(tree, s, codes[i], alphas[i])
+            v = _add_vector(vectors, s, codes[i], alphas[i])
             if fallback[s] == NONE:
                 fallback[s] = v
 
@@ -386,7 +392,11 @@ def _lower_up(world, tree, node, belief, worth, weight, alpha):
     total = _dot(weight, alpha)
     if not total < up:
         return False
-    v = _add_vector(tree, s, c, alpha)
+    vectors = Vectors(
+        tree.count, tree.alpha, tree.choice, tree.next_ptr, tree.next_vector,
+        tree.vector_block, tree.vector_number, tree.vector_last,
+    )  # fmt: skip
+    v = _add_vector(vectors, s, c, alpha)
     tree.next_ptr[v] = begin
     tree.count[NEXTS] += size
     for i in range(size):
@@ -677,11 +687,11 @@ def _has_room(world, tree):
     )
 
 
-@kernel("Tree int i1")
-def root_vectors(tree, s, found):
+@kernel("Vectors int i1")
+def root_vectors(vectors, s, found):
     """The vectors of a state, the newest first."""
-    number = tree.vector_number[s]
-    block = tree.vector_last[s]
+    number = vectors.number[s]
+    block = vectors.last[s]
     count = 0
     while number > 0:
         inside = number % BLOCK
@@ -691,47 +701,47 @@ def root_vectors(tree, s, found):
             found[count] = block * BLOCK + inside - 1 - i
             count += 1
         number -= inside
-        block = tree.vector_block[block]
+        block = vectors.block[block]
     return count
 
 
-@kernel("World Tree i1 s1 i1")
-def mark_vectors(world, tree, kept, mark, stack):
-    """Which vectors are in use: 2 if a node holds it or it is to be kept, 1 if only other vectors lead to it."""
+@kernel("L1 i1 Vectors i1 i1 s1 i1")
+def mark_vectors(trans_ptr, fallback, vectors, held, kept, mark, stack):
+    """Which vectors are in use: 2 if a node has `held` it or it is to be `kept`, 1 if only other vectors lead to it."""
     mark[:] = 0
     for i in range(kept.size):
         mark[kept[i]] = 2
-    for s in range(world.fallback.size):
-        if world.fallback[s] != NONE:
-            mark[world.fallback[s]] = 2
-    for node in range(tree.count[NODES]):
-        mark[tree.vector[node]] = 2
+    for s in range(fallback.size):
+        if fallback[s] != NONE:
+            mark[fallback[s]] = 2
+    for node in range(held.size):
+        mark[held[node]] = 2
     top = 0
-    for v in range(tree.count[VECTORS]):
+    for v in range(vectors.count[VECTORS]):
         if mark[v] == 2:
             stack[top] = v
             top += 1
     while top > 0:
         top -= 1
         v = stack[top]
-        c = tree.choice[v]
+        c = vectors.choice[v]
         if c < 0:
             continue
-        for i in range(world.trans_ptr[c + 1] - world.trans_ptr[c]):
-            follow = tree.next_vector[tree.next_ptr[v] + i]
+        for i in range(trans_ptr[c + 1] - trans_ptr[c]):
+            follow = vectors.next_vector[vectors.next_ptr[v] + i]
             if follow != NONE and mark[follow] == 0:
                 mark[follow] = 1
                 stack[top] = follow
                 top += 1
 
 
-@kernel("World Tree Tree s1 i1 i1")
-def move_vectors(world, old, new, mark, place, index):
+@kernel("L1 i1 Vectors Vectors i1 i1 i1 s1 i1 i1")
+def move_vectors(trans_ptr, fallback, old, new, state, seen, held, mark, place, index):
     """Copy the vectors in use to a graph with none, by state and age; those that only others lead to are out of sight.
 
-    `place` says where each went. What a node has seen is counted anew.
+    `place` says where each went. What a node has `seen` is counted anew, and what it has `held` gets its new number.
     """
-    states = world.fallback.size
+    states = fallback.size
     begin = np.zeros(states + 1, np.int64)
     # How many of the oldest i vectors of state s are in use: before[begin[s] + s + i].
     before = np.zeros(index.size + states + 1, np.int32)
@@ -745,9 +755,9 @@ def move_vectors(world, old, new, mark, place, index):
             if mark[v] == 2:
                 place[v] = _add_vector(new, s, old.choice[v], old.alpha[v])
                 before[at + 1] += 1
-    for node in range(old.count[NODES]):
-        s = old.state[node]
-        old.seen_vectors[node] = before[begin[s] + s + old.seen_vectors[node]]
+    for node in range(state.size):
+        s = state[node]
+        seen[node] = before[begin[s] + s + seen[node]]
     for v in range(old.count[VECTORS]):
         if mark[v] == 1:
             to = new.count[VECTORS]
@@ -763,15 +773,15 @@ def move_vectors(world, old, new, mark, place, index):
         c = old.choice[v]
         first = new.count[NEXTS]
         new.next_ptr[place[v]] = first
-        for i in range(world.trans_ptr[c + 1] - world.trans_ptr[c]):
+        for i in range(trans_ptr[c + 1] - trans_ptr[c]):
             follow = old.next_vector[old.next_ptr[v] + i]
             new.next_vector[first + i] = place[follow] if follow != NONE else NONE
-        new.count[NEXTS] += world.trans_ptr[c + 1] - world.trans_ptr[c]
-    for node in range(old.count[NODES]):
-        old.vector[node] = place[old.vector[node]]
+        new.count[NEXTS] += trans_ptr[c + 1] - trans_ptr[c]
+    for node in range(state.size):
+        held[node] = place[held[node]]
     for s in range(states):
-        if world.fallback[s] != NONE:
-            world.fallback[s] = place[world.fallback[s]]
+        if fallback[s] != NONE:
+            fallback[s] = place[fallback[s]]
 
 
 @helper
