@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow interpreted coverage fuzz bench browser lint setup kernels kernels-backwards
+.PHONY: demo test test-slow interpreted coverage fuzz bench browser lint setup kernels
 
 setup: .venv/.ready
 
@@ -26,15 +26,11 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The kernels are compiled before the tests, by two processes from opposite ends; one of them lints first.
+# The kernels are compiled before the tests, or each of their processes would compile them for itself.
 kernels: setup
-	$(BIN)/python tests/every_kernel.py
+	$(BIN)/rue warm
 
-kernels-backwards: lint
-	$(BIN)/python tests/every_kernel.py --backwards
-
-test: setup
-	$(MAKE) --no-print-directory --jobs=2 kernels kernels-backwards
+test: lint kernels
 	$(BIN)/pytest -n 2 --dist worksteal
 	$(MAKE) --no-print-directory interpreted
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import adaptive, growth, options, peers, readings
+from benchmarks import adaptive, cold, growth, options, peers, readings
 from benchmarks.report import Table, machine
 
 BENCHMARKS = {
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "options": options.run,
     "adaptive": adaptive.run,
     "readings": readings.run,
+    "cold": cold.run,
 }
 
 

@@ -14,9 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from models import Shape, controllers, umdps
 from naive import INF, Naive, belief_value, controller_value, policy_regrets, sequence_form, tree_size
+from numba import njit
 
 import rue
-from rue._kernels import beliefs as kernel
+from rue._kernels.beliefs import _find
 from rue.evaluate import is_proper
 from rue.solvers.adversary import typical_cost
 from rue.solvers.belief_graph import BeliefGraph
@@ -770,11 +771,16 @@ def test_every_vector_is_the_regret_of_a_policy():
         assert rue.evaluate(model, policy).regret == pytest.approx(regret[i], abs=1e-7)
 
 
+@njit
+def find(tree, state, likely):
+    return _find(tree, state, likely)
+
+
 def test_nodes_lie_in_the_table():
     model = load(next(path for path in CASES if path.stem == "loopy0"))
     graph = grown(model, np.full(model.samples, 1 / model.samples), 30)
     for node in range(graph.nodes):
-        found, _ = kernel._find(graph.tree, graph.tree.state[node], graph.tree.likely[node])
+        found, _ = find(graph.tree, graph.tree.state[node], graph.tree.likely[node])
         assert found == node
 
 

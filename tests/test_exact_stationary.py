@@ -14,7 +14,6 @@ from models import Shape, umdps
 from naive import INF, Naive
 
 import rue
-from rue._kernels import stationary as kernel
 from rue.solvers import exact_stationary
 from rue.solvers.exact_stationary import ExactStationary
 from rue.solvers.recursion import optimal_somewhere, regret_gap
@@ -283,14 +282,6 @@ def test_among_equals_the_smaller_mean():
     model = rue.UMDP.from_dense(transition, cost, initial=0, goals=[1])
     solution = rue.solve(model, ExactStationary())
     assert solution.regret == pytest.approx((1.0, 0.0, 0.0))
-
-
-def test_every_kernel_is_compiled_once():
-    rue.solve(disaster(4, 3), ExactStationary())
-    rue.solve(disaster(4, 3), ExactStationary(prune=True))
-    for name, function in vars(kernel).items():
-        if hasattr(function, "signatures"):
-            assert len(function.signatures) <= 1, f"{name}: {function.signatures}"
 
 
 @pytest.mark.parametrize("seed", [1, 3, 5])

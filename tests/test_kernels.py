@@ -1,18 +1,23 @@
-"""Kernels on their own: the matrix game against a linear program, and one compilation each."""
+"""Kernels on their own: the matrix game against a linear program, and when they are compiled."""
 
 import importlib
+import inspect
+import os
 import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from every_kernel import uses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from naive import matrix_game
-from numba.types import Integer, int64, unliteral
 
 import rue._kernels
+from rue._kernels import KERNELS
 from rue._kernels.options import solve_matrix
 
 
@@ -95,21 +100,75 @@ def test_matrix_game_leaves_infinite_columns_out():
     assert value >= 0.4 * huge
 
 
-def _plain(argument):
-    return int64 if isinstance(unliteral(argument), Integer) else unliteral(argument)
+HERE = Path(__file__).parent
+SOLVERS = [
+    "Average()", "BestSample()", "Regret()", "Regret(1, 'stochastic')", "Regret(2)", "Regret(3)",
+    "Regret(2, 'history')", "Regret(2, 'stochastic')", "MyopicRegret(2)", "WorstCase()", "Mixture()",
+    "ExactStationary()", "Adaptive(0.001)", "Adaptive(0.001, objective='cost')",
+]  # fmt: skip
 
 
-def test_every_kernel_is_compiled_once():
-    # Read-only and writable arrays are different types to numba: a kernel that gets both is compiled twice.
-    for use in uses():
-        use()
-    names = [module.name for module in pkgutil.iter_modules(rue._kernels.__path__)]
-    assert len(names) >= 6
-    for name in names:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_nothing_is_compiled_once_the_clock_has_started(solver):
+    run = subprocess.run(
+        [sys.executable, str(HERE / "nothing_compiles.py"), solver], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_kernels_are_called_from_python_and_helpers_are_not():
+    # A helper has nothing that Python could call: the process would end.
+    for name in (module.name for module in pkgutil.iter_modules(rue._kernels.__path__) if module.name != "__main__"):
         module = importlib.import_module(f"rue._kernels.{name}")
-        for kernel in vars(module).values():
-            if hasattr(kernel, "signatures") and kernel.__module__ == module.__name__:
-                # A constant, or an index of another width, that one kernel hands to another is a type of its own, and
-                # costs next to nothing.
-                signatures = {tuple(map(_plain, signature)) for signature in kernel.signatures}
-                assert len(signatures) <= 1, f"{name}.{kernel.__name__}: {signatures}"
+        for function in vars(module).values():
+            if hasattr(function, "py_func"):
+                is_helper = function.targetoptions.get("no_cpython_wrapper", False)
+                assert is_helper == function.__name__.startswith("_"), f"{name}.{function.__name__}"
+    calls = re.compile(r"(?:kernel|chain|game|reach|shortest|options|arrange|mixture|controller)\._[a-z]")
+    for path in Path(rue.__file__).parent.rglob("*.py"):
+        if path.parent.name != "_kernels":
+            assert not calls.search(path.read_text(encoding="utf-8")), path
+
+
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_every_parameter_of_a_kernel_has_a_type(name):
+    kernel = KERNELS[name]
+    assert len(kernel.types) == len(inspect.signature(kernel.function.py_func).parameters)
+
+
+def in_a_process(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True
+    )
+
+
+COMPILE_ONE = """
+from rue.solvers.ready import compile_kernels
+stages = []
+print(compile_kernels(["reach.predecessors"], lambda progress: stages.append(progress.stage)), *stages, sep="; ")
+"""
+
+
+def test_what_is_compiled_is_told_and_kept(tmp_path):
+    first, second = (in_a_process(COMPILE_ONE, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert first.stdout == "1; compiling: kernel 1 of 1\n" and second.stdout == "0\n"
+    assert not first.stderr
+
+
+def test_where_nothing_can_be_kept_it_works_and_says_what_that_costs():
+    # The only place that numba may look for is that of notebooks, which this is none of.
+    run = in_a_process(COMPILE_ONE, NUMBA_CACHE_LOCATOR_CLASSES="IPythonCacheLocator")
+    assert run.stdout == "1; compiling: kernel 1 of 1\n"
+    assert re.search(r"cannot be kept: .* each start takes about \d+ s; set NUMBA_CACHE_DIR", run.stderr)
+
+
+def test_two_processes_share_the_work(tmp_path):
+    # The one that begins at the end finds nothing to do where the other has been.
+    code = """
+import rue.solvers.ready as ready
+ready.MANY, ready._cores = 0, lambda: 2
+names = ["game.myopic_gap", "game.regret_gap", "reach.forward", "reach.predecessors"]
+ready.compile_kernels(names)
+print(all(ready.KERNELS[name].is_ready for name in names))
+"""
+    assert in_a_process(code, NUMBA_CACHE_DIR=str(tmp_path)).stdout == "True\n"

@@ -275,6 +275,10 @@ class Solver(ABC):
         if "name" in vars(cls):
             Solver.known[cls.name] = cls
 
+    def kernels(self) -> frozenset[str]:
+        """The kernels that `run` may call besides those of every model: `options.look_ahead`, or a file, `game`."""
+        return frozenset()
+
     @abstractmethod
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Find a policy. When `run.stop()` says so, return the best so far."""

@@ -1,36 +1,49 @@
-"""Compile what solvers need before a clock is started: it happens once after installation."""
+"""Compile ahead what solvers need, which otherwise happens when one is used for the first time after installation."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import importlib
+import os
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from rue.build import Builder
-from rue.domains import Disaster
-from rue.model import UMDP
-from rue.solution import Solver
-from rue.solvers import solve
-from rue.solvers.recursion import Recursion
-
-
-def warm_up(solvers: Sequence[Solver]) -> None:
-    """Run each solver on something small; where times are to be compared, also what only slow models need."""
-    grid = Disaster(width=3, height=3, seed=1).sample(5, seed=1)
-    for solver in {_small(solver) for solver in solvers}:
-        # With one sample there is nothing to propose, which would take its time.
-        proposes = isinstance(solver, Recursion) and solver.options == "stochastic" and solver.steps > 1
-        solve(grid.subset([0]) if proposes else grid, solver)
-        if len(solvers) > 1:
-            # A bound on this model is found by the code that found the grid's, and takes it a second.
-            solve(_slow_cycle(), solver, bound=False)
+from rue import _kernels
+from rue._kernels import KERNELS
+from rue.solution import Hook, Solver
+from rue.solvers.ready import compile_kernels, kernels_of
 
 
-def _small(solver: Solver) -> Solver:
-    """The same with no more than two steps, which need the same code as many."""
-    return replace(solver, steps=2) if isinstance(solver, Recursion) and solver.steps > 2 else solver
+@dataclass(frozen=True)
+class Warmth:
+    """What was compiled, what it took, and where it is kept."""
+
+    kernels: int  # that are ready now
+    compiled: int  # of these, in this process; the others were on disk, or a second process compiled them
+    seconds: float  # of the processor, in all processes
+    folder: str | None  # None: compiled code cannot be kept
 
 
-def _slow_cycle() -> UMDP:
-    """Two states that hand over to each other and seldom leave: sweeps give up on them."""
-    builder = Builder(samples=2)
-    builder.add("a", "go", {"b": 1.0}, cost=[1.0, 2.0])
-    builder.add("b", "go", {"a": 0.9999, "goal": 0.0001}, cost=[2.0, 1.0])
-    return builder.goal("goal").build()
+def warm(solvers: Iterable[Solver] | None = None, progress: Hook | None = None) -> Warmth:
+    """Compile or load all kernels that these solvers may call; without solvers, all there are."""
+    before = _cpu_seconds()
+    names = _all_kernels() if solvers is None else _kernels_of_all(solvers)
+    compiled = compile_kernels(names, progress)
+    folders = {KERNELS[name].cache_folder for name in names}
+    return Warmth(len(names), compiled, _cpu_seconds() - before, folders.pop() if len(folders) == 1 else None)
+
+
+def _all_kernels() -> list[str]:
+    for module in pkgutil.iter_modules(_kernels.__path__):
+        if module.name != "__main__":
+            importlib.import_module(f"rue._kernels.{module.name}")
+    return list(KERNELS)
+
+
+def _kernels_of_all(solvers: Iterable[Solver]) -> list[str]:
+    wanted = {name for solver in solvers for name in kernels_of(solver)}
+    return [name for name in KERNELS if name in wanted]
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of those that it waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

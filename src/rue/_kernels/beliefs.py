@@ -20,10 +20,11 @@ Vectors and points lie in blocks, each of one state, so that those of a state ar
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
+
+from rue._kernels import compiled, declare
 
 # Sums may be taken in another order. Nothing is assumed about NaN and infinity, which are never stored here.
-fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+kernel, helper = compiled(fastmath={"reassoc", "nsz", "contract"})
 
 # Both stand for infinity: the gap of what must not be done, and the regret of a controller that may miss the goal. The
 # second stays infinite however unlikely it is, as likelihoods are never below 1e-140 (`LEAST`). A weight of zero takes
@@ -43,6 +44,7 @@ TINY, INVERSE_OF_ZERO = 1e-150, 1e200
 World = namedtuple("World", "choice_ptr trans_ptr successor prob gap fallback widest")
 World.__doc__ = """The model: what a step costs in each sample, `gap[C, K]`, rounded down; at each state the vector
 `fallback[S]` for outcomes that cannot happen; and room for the choices and outcomes of any state, `widest`."""
+declare(World, "L1 L1 I1 F2 f2 i1 int")
 
 Tree = namedtuple(
     "Tree",
@@ -58,11 +60,18 @@ if it was not opened), how many vectors and points of its state it has seen, and
 `stamp`. By action: `base` is w·g, `rest` what is known to follow (−1: not looked at), `first` its first edge (NONE: not
 followed). By edge: `child` and `share`. `table` finds nodes. By vector: `alpha[K]`, the `choice` (−1 − n: node n of a
 policy that was given), and from `next_ptr` on the vector of each outcome."""
+declare(Tree, "l1 i1 f2 f1 f1 i1 i1 f1 l1 i1 i1 f1 i1 i1 f1 f1 l1 i1 f1 i1 f2 i1 l1 i1 i1 i1 i1 f2 i1 i1 i1 i1")
+
+Vectors = namedtuple("Vectors", "count alpha choice next_ptr next_vector block number last")
+Vectors.__doc__ = (
+    """The arrays of a graph that have to do with vectors: few, so that what needs no others is compiled faster."""
+)
+declare(Vectors, "l1 f2 i1 l1 i1 i1 i1 i1")
 
 NODES, ACTIONS, EDGES, VECTORS, NEXTS, POINTS, STAMP = range(7)
 
 
-@fast
+@helper
 def _dot(left, right):
     total = 0.0
     for k in range(left.size):
@@ -70,13 +79,13 @@ def _dot(left, right):
     return total
 
 
-@fast
+@helper
 def _set_weight(tree, node, belief, weight):
     for k in range(weight.size):
         weight[k] = belief[k] * tree.likely[node, k]
 
 
-@fast
+@helper
 def _one_step(world, s, weight):
     """min over choices of w·g: a lower bound."""
     best = np.inf
@@ -88,7 +97,7 @@ def _one_step(world, s, weight):
     return best if world.choice_ptr[s] < world.choice_ptr[s + 1] else 0.0
 
 
-@fast
+@helper
 def _look_further(world, c, weight, scratch):
     """The sum over the outcomes of a choice of the bounds of one step."""
     total = 0.0
@@ -102,7 +111,7 @@ def _look_further(world, c, weight, scratch):
     return total
 
 
-@fast
+@helper
 def _scan_vectors(tree, node, weight):
     """Take the best of the vectors that have come to the node's state since it last looked."""
     s = tree.state[node]
@@ -131,7 +140,7 @@ def _scan_vectors(tree, node, weight):
     tree.vector[node] = arg
 
 
-@fast
+@helper
 def _scan_points(tree, node, likely):
     """Link to the best of the points that have come to the node's state since it last looked."""
     s = tree.state[node]
@@ -168,7 +177,7 @@ def _scan_points(tree, node, likely):
     tree.low[node] = best
 
 
-@fast
+@kernel("Tree f1 i1 int int")
 def scan(tree, belief, nodes, first, last):
     """Let the nodes of a list look at what is new. Different nodes may be done at the same time.
 
@@ -185,7 +194,7 @@ def scan(tree, belief, nodes, first, last):
             _scan_points(tree, node, weight)
 
 
-@fast
+@helper
 def _hash(s, likely):
     code = np.uint64(1469598103934665603) ^ np.uint64(s)
     code *= np.uint64(1099511628211)
@@ -197,7 +206,7 @@ def _hash(s, likely):
     return code
 
 
-@fast
+@helper
 def _find(tree, s, likely):
     """The node of a state and a likelihood, or NONE; and its place in the table."""
     mask = np.uint64(tree.table.size - 1)
@@ -216,41 +225,41 @@ def _find(tree, s, likely):
     return NONE, at
 
 
-@fast
-def rehash(tree):
+@kernel("i1 f2 i1")
+def rehash(state, likely, table):
     """Fill an empty table."""
-    mask = np.uint64(tree.table.size - 1)
-    for node in range(tree.count[NODES]):
-        at = _hash(tree.state[node], tree.likely[node]) & mask
-        while tree.table[at] != NONE:
+    mask = np.uint64(table.size - 1)
+    for node in range(state.size):
+        at = _hash(state[node], likely[node]) & mask
+        while table[at] != NONE:
             at = (at + np.uint64(1)) & mask
-        tree.table[at] = node
+        table[at] = node
 
 
-@fast
-def add_vector(tree, s, choice, alpha):
+@helper
+def _add_vector(vectors, s, choice, alpha):
     """A new vector at a state, whose next vectors are to be filled in: its number."""
-    if tree.vector_number[s] % BLOCK == 0:
-        block = tree.count[VECTORS] // BLOCK
-        tree.vector_block[block] = tree.vector_last[s]
-        tree.vector_last[s] = block
-        tree.count[VECTORS] += BLOCK
-    v = tree.vector_last[s] * BLOCK + tree.vector_number[s] % BLOCK
-    tree.vector_number[s] += 1
-    tree.choice[v] = choice
+    if vectors.number[s] % BLOCK == 0:
+        block = vectors.count[VECTORS] // BLOCK
+        vectors.block[block] = vectors.last[s]
+        vectors.last[s] = block
+        vectors.count[VECTORS] += BLOCK
+    v = vectors.last[s] * BLOCK + vectors.number[s] % BLOCK
+    vectors.number[s] += 1
+    vectors.choice[v] = choice
     for k in range(alpha.size):
-        tree.alpha[v, k] = min(alpha[k], HUGE)
+        vectors.alpha[v, k] = min(alpha[k], HUGE)
     return v
 
 
-@fast
-def add_given(tree, states, codes, alphas, fallback):
+@kernel("Vectors i1 i1 f2 i1")
+def add_given(vectors, states, codes, alphas, fallback):
     """Vectors of given policies; the first at a state is its fallback, and those that never help are left out."""
     for i in range(states.size):
         s = states[i]
         useless = False
-        number = tree.vector_number[s]
-        block = tree.vector_last[s]
+        number = vectors.number[s]
+        block = vectors.last[s]
         while number > 0 and not useless:
             inside = number % BLOCK
             if inside == 0:
@@ -258,21 +267,21 @@ def add_given(tree, states, codes, alphas, fallback):
             for j in range(inside):
                 above = True
                 for k in range(alphas.shape[1]):
-                    if alphas[i, k] < tree.alpha[block * BLOCK + j, k]:
+                    if alphas[i, k] < vectors.alpha[block * BLOCK + j, k]:
                         above = False
                         break
                 if above:
                     useless = True
                     break
             number -= inside
-            block = tree.vector_block[block]
+            block = vectors.block[block]
         if not useless:
-            v = add_vector(tree, s, codes[i], alphas[i])
+            v = _add_vector(vectors, s, codes[i], alphas[i])
             if fallback[s] == NONE:
                 fallback[s] = v
 
 
-@fast
+@helper
 def _add_point(tree, node):
     s = tree.state[node]
     if tree.point_number[s] % BLOCK == 0:
@@ -288,7 +297,7 @@ def _add_point(tree, node):
         tree.inverse[at, k] = 1.0 / p if p > 0.0 else INVERSE_OF_ZERO
 
 
-@fast
+@helper
 def _add_node(world, tree, s, likely, belief, weight, place):
     """A new node, with the bound of one step and the fallback; it has looked at nothing yet."""
     node = tree.count[NODES]
@@ -309,15 +318,16 @@ def _add_node(world, tree, s, likely, belief, weight, place):
     return node
 
 
-@fast
+@kernel("World Tree int f1")
 def plant(world, tree, s, belief):
     """The root: a state at which nothing is known."""
-    likely = np.ones(belief.size)
+    likely = np.empty(belief.size)
+    likely[:] = 1.0
     _, place = _find(tree, s, likely)
     _add_node(world, tree, s, likely, belief, np.empty(belief.size), place)
 
 
-@fast
+@helper
 def _sum_bounds(world, tree, bound, node, a):
     """What a followed choice costs by a bound on what follows. A node that meets itself tries until it leaves."""
     at = tree.slot[node] + a
@@ -335,7 +345,7 @@ def _sum_bounds(world, tree, bound, node, a):
     return total / (1.0 - again) if again < SURE else FORBIDDEN
 
 
-@fast
+@helper
 def _best_from_below(world, tree, node):
     """The choice of an opened node that costs least from below, and that cost."""
     s = tree.state[node]
@@ -353,7 +363,7 @@ def _best_from_below(world, tree, node):
     return arg, best
 
 
-@fast
+@helper
 def _raise_low(world, tree, node):
     """Back up the bound from below."""
     if tree.slot[node] != NONE:
@@ -363,7 +373,7 @@ def _raise_low(world, tree, node):
         tree.low[node] = max(tree.low[node], tree.link_share[node] * tree.low[tree.link[node]])
 
 
-@fast
+@helper
 def _lower_up(world, tree, node, belief, worth, weight, alpha):
     """Back up the bound from above: a choice that is better by a part `worth` of the gap makes a new vector."""
     s = tree.state[node]
@@ -388,7 +398,11 @@ def _lower_up(world, tree, node, belief, worth, weight, alpha):
     total = _dot(weight, alpha)
     if not total < up:
         return False
-    v = add_vector(tree, s, c, alpha)
+    vectors = Vectors(
+        tree.count, tree.alpha, tree.choice, tree.next_ptr, tree.next_vector,
+        tree.vector_block, tree.vector_number, tree.vector_last,
+    )  # fmt: skip
+    v = _add_vector(vectors, s, c, alpha)
     tree.next_ptr[v] = begin
     tree.count[NEXTS] += size
     for i in range(size):
@@ -399,7 +413,7 @@ def _lower_up(world, tree, node, belief, worth, weight, alpha):
     return True
 
 
-@fast
+@helper
 def _combine(world, tree, c, edge, node, begin, leave, alpha):
     """The regrets of a choice and then the vectors of the nodes it leads to, which are listed from `begin` on."""
     samples = alpha.size
@@ -427,7 +441,7 @@ def _combine(world, tree, c, edge, node, begin, leave, alpha):
         alpha[k] = min(alpha[k] / leave[k], HUGE) if leave[k] > NEVER else HUGE
 
 
-@fast
+@helper
 def _open(world, tree, node, belief, weight, scratch):
     """Give a node its choices, with the bounds of two steps; it is a point from now on."""
     s = tree.state[node]
@@ -442,7 +456,7 @@ def _open(world, tree, node, belief, weight, scratch):
     _add_point(tree, node)
 
 
-@fast
+@helper
 def _follow(world, tree, node, a, belief, least, weight, scratch):
     """Make or find the nodes to which a choice leads. Likelihoods below `least` count as zero."""
     c = world.choice_ptr[tree.state[node]] + a
@@ -471,7 +485,7 @@ def _follow(world, tree, node, a, belief, least, weight, scratch):
     tree.first[tree.slot[node] + a] = first
 
 
-@fast
+@kernel("World Tree f1 int int")
 def load(world, tree, belief, first, last):
     """Begin again at another belief, with the first bounds. Different nodes may be done at the same time."""
     weight = np.empty(belief.size)
@@ -488,7 +502,7 @@ def load(world, tree, belief, first, last):
         tree.low[node] = SAFE * _one_step(world, s, weight)
 
 
-@fast
+@kernel("World Tree i1 i1 i1 int")
 def settle(world, tree, order, stack, place, passes):
     """Back up all lows, what follows first where there are no circles."""
     count = _full_order(world, tree, order, stack, place)
@@ -497,7 +511,7 @@ def settle(world, tree, order, stack, place, passes):
             _raise_low(world, tree, order[i])
 
 
-@fast
+@kernel("World Tree i1 int int float")
 def relax(world, tree, order, filled, sweeps, tolerance):
     """Back up the lows of the visited nodes again and again, for circles, until none rises by more than a fraction."""
     for _ in range(sweeps):
@@ -510,7 +524,7 @@ def relax(world, tree, order, filled, sweeps, tolerance):
             break
 
 
-@fast
+@helper
 def _full_order(world, tree, order, stack, place):
     """All nodes, each after what follows from it as far as there are no circles."""
     tree.count[STAMP] += 1
@@ -534,7 +548,7 @@ def _full_order(world, tree, order, stack, place):
     return filled
 
 
-@fast
+@helper
 def _next_child(world, tree, node, place, top, stamp):
     """The next node that follows from this one by any choice and has not been visited; `place[top]` keeps the place."""
     slot = tree.slot[node]
@@ -554,7 +568,7 @@ def _next_child(world, tree, node, place, top, stamp):
     return NONE
 
 
-@fast
+@kernel("World Tree f1 float float i1 i1 i1")
 def survey(world, tree, belief, worth, tiny, order, stack, place):
     """Visit what follows from the root by the choices that are best from below; back up both bounds on the way home.
 
@@ -599,7 +613,7 @@ def survey(world, tree, belief, worth, tiny, order, stack, place):
     return filled
 
 
-@fast
+@helper
 def _choose(world, tree, node, belief, weight, scratch):
     """Take the choice that is best from below, once it has been looked at two steps ahead; NONE if it is not open."""
     tree.took[node] = NONE
@@ -615,7 +629,7 @@ def _choose(world, tree, node, belief, weight, scratch):
     tree.took[node] = a
 
 
-@fast
+@helper
 def _edges_taken(world, tree, node):
     """The first edge of the choice that a node took, and how many there are; none if it was not followed."""
     if tree.took[node] == NONE:
@@ -627,7 +641,7 @@ def _edges_taken(world, tree, node):
     return first, world.trans_ptr[c + 1] - world.trans_ptr[c]
 
 
-@fast
+@helper
 def _spread(world, tree, order, filled, stamp):
     """How much of a node's bounds comes home to the root: the product of the shares, over all ways."""
     tree.reach[0] = 1.0
@@ -646,34 +660,7 @@ def _spread(world, tree, order, filled, stamp):
                 tree.reach[child] += tree.reach[node] * tree.share[e]
 
 
-@fast
-def frontier(tree, order, filled, part, most, nodes, excess):
-    """The nodes where the survey came to an end, those first where the bounds are furthest apart as seen from the root.
-
-    As many as make up a `part` of what the bounds are apart, and no more than `most`. Returns their number.
-    """
-    count = 0
-    gap = np.empty(filled)
-    where = np.empty(filled, np.int32)
-    for i in range(filled):
-        node = order[i]
-        if tree.took[node] == NONE or tree.first[tree.slot[node] + tree.took[node]] == NONE:
-            gap[count] = tree.reach[node] * (tree.up[node] - tree.low[node])
-            where[count] = node
-            count += 1
-    rank = np.argsort(-gap[:count])
-    total = gap[:count].sum()
-    covered = 0.0
-    chosen = 0
-    while chosen < min(count, most) and covered < part * total:
-        nodes[chosen] = where[rank[chosen]]
-        excess[chosen] = gap[rank[chosen]]
-        covered += excess[chosen]
-        chosen += 1
-    return chosen
-
-
-@fast
+@kernel("World Tree f1 float i1 f1 int int")
 def grow(world, tree, belief, least, nodes, excess, first, last):
     """Open nodes of a list and follow their best choices; how far it came before there was no room.
 
@@ -695,7 +682,7 @@ def grow(world, tree, belief, least, nodes, excess, first, last):
     return last
 
 
-@fast
+@helper
 def _has_room(world, tree):
     return (
         tree.count[NODES] + world.widest < tree.state.size
@@ -706,11 +693,11 @@ def _has_room(world, tree):
     )
 
 
-@fast
-def root_vectors(tree, s, found):
+@kernel("Vectors int i1")
+def root_vectors(vectors, s, found):
     """The vectors of a state, the newest first."""
-    number = tree.vector_number[s]
-    block = tree.vector_last[s]
+    number = vectors.number[s]
+    block = vectors.last[s]
     count = 0
     while number > 0:
         inside = number % BLOCK
@@ -720,47 +707,47 @@ def root_vectors(tree, s, found):
             found[count] = block * BLOCK + inside - 1 - i
             count += 1
         number -= inside
-        block = tree.vector_block[block]
+        block = vectors.block[block]
     return count
 
 
-@fast
-def mark_vectors(world, tree, kept, mark, stack):
-    """Which vectors are in use: 2 if a node holds it or it is to be kept, 1 if only other vectors lead to it."""
+@kernel("L1 i1 Vectors i1 i1 s1 i1")
+def mark_vectors(trans_ptr, fallback, vectors, held, kept, mark, stack):
+    """Which vectors are in use: 2 if a node has `held` it or it is to be `kept`, 1 if only other vectors lead to it."""
     mark[:] = 0
     for i in range(kept.size):
         mark[kept[i]] = 2
-    for s in range(world.fallback.size):
-        if world.fallback[s] != NONE:
-            mark[world.fallback[s]] = 2
-    for node in range(tree.count[NODES]):
-        mark[tree.vector[node]] = 2
+    for s in range(fallback.size):
+        if fallback[s] != NONE:
+            mark[fallback[s]] = 2
+    for node in range(held.size):
+        mark[held[node]] = 2
     top = 0
-    for v in range(tree.count[VECTORS]):
+    for v in range(vectors.count[VECTORS]):
         if mark[v] == 2:
             stack[top] = v
             top += 1
     while top > 0:
         top -= 1
         v = stack[top]
-        c = tree.choice[v]
+        c = vectors.choice[v]
         if c < 0:
             continue
-        for i in range(world.trans_ptr[c + 1] - world.trans_ptr[c]):
-            follow = tree.next_vector[tree.next_ptr[v] + i]
+        for i in range(trans_ptr[c + 1] - trans_ptr[c]):
+            follow = vectors.next_vector[vectors.next_ptr[v] + i]
             if follow != NONE and mark[follow] == 0:
                 mark[follow] = 1
                 stack[top] = follow
                 top += 1
 
 
-@fast
-def move_vectors(world, old, new, mark, place, index):
+@kernel("L1 i1 Vectors Vectors i1 i1 i1 s1 i1 i1")
+def move_vectors(trans_ptr, fallback, old, new, state, seen, held, mark, place, index):
     """Copy the vectors in use to a graph with none, by state and age; those that only others lead to are out of sight.
 
-    `place` says where each went. What a node has seen is counted anew.
+    `place` says where each went. What a node has `seen` is counted anew, and what it has `held` gets its new number.
     """
-    states = world.fallback.size
+    states = fallback.size
     begin = np.zeros(states + 1, np.int64)
     # How many of the oldest i vectors of state s are in use: before[begin[s] + s + i].
     before = np.zeros(index.size + states + 1, np.int32)
@@ -772,18 +759,19 @@ def move_vectors(world, old, new, mark, place, index):
             at = begin[s] + s + i
             before[at + 1] = before[at]
             if mark[v] == 2:
-                place[v] = add_vector(new, s, old.choice[v], old.alpha[v])
+                place[v] = _add_vector(new, s, old.choice[v], old.alpha[v])
                 before[at + 1] += 1
-    for node in range(old.count[NODES]):
-        s = old.state[node]
-        old.seen_vectors[node] = before[begin[s] + s + old.seen_vectors[node]]
+    for node in range(state.size):
+        s = state[node]
+        seen[node] = before[begin[s] + s + seen[node]]
     for v in range(old.count[VECTORS]):
         if mark[v] == 1:
             to = new.count[VECTORS]
             new.count[VECTORS] += 1
             place[v] = to
             new.choice[to] = old.choice[v]
-            new.alpha[to] = old.alpha[v]
+            for k in range(old.alpha.shape[1]):
+                new.alpha[to, k] = old.alpha[v, k]
     new.count[VECTORS] = (new.count[VECTORS] + BLOCK - 1) // BLOCK * BLOCK
     for v in range(old.count[VECTORS]):
         if mark[v] == 0 or old.choice[v] < 0:
@@ -791,18 +779,18 @@ def move_vectors(world, old, new, mark, place, index):
         c = old.choice[v]
         first = new.count[NEXTS]
         new.next_ptr[place[v]] = first
-        for i in range(world.trans_ptr[c + 1] - world.trans_ptr[c]):
+        for i in range(trans_ptr[c + 1] - trans_ptr[c]):
             follow = old.next_vector[old.next_ptr[v] + i]
             new.next_vector[first + i] = place[follow] if follow != NONE else NONE
-        new.count[NEXTS] += world.trans_ptr[c + 1] - world.trans_ptr[c]
-    for node in range(old.count[NODES]):
-        old.vector[node] = place[old.vector[node]]
+        new.count[NEXTS] += trans_ptr[c + 1] - trans_ptr[c]
+    for node in range(state.size):
+        held[node] = place[held[node]]
     for s in range(states):
-        if world.fallback[s] != NONE:
-            world.fallback[s] = place[world.fallback[s]]
+        if fallback[s] != NONE:
+            fallback[s] = place[fallback[s]]
 
 
-@fast
+@helper
 def _stand_in(world, tree, node):
     """The opened node that proves a node's low: itself, or what it links to; NONE if one step does."""
     for _ in range(64):
@@ -820,7 +808,7 @@ def _stand_in(world, tree, node):
     return NONE
 
 
-@fast
+@kernel("World Tree i1 i1 i1 l1")
 def list_proof(world, tree, points, number, follow, follow_ptr):
     """The nodes on which the low of the root rests, and for each of their transitions the one that stands for it.
 
@@ -875,7 +863,7 @@ def list_proof(world, tree, points, number, follow, follow_ptr):
     return count
 
 
-@fast
+@kernel("World i1 f2 f1 i1 l1 float int")
 def check_proof(world, state, weight, value, follow, follow_ptr, safe, most):
     """Lower the values that do not follow from the others, in rounds; how many were lowered in the last one.
 

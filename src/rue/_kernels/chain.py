@@ -6,7 +6,8 @@ nearest to a goal first. Goals share the last place, and self-loops are taken ou
 """
 
 import numpy as np
-from numba import njit
+
+from rue._kernels import helper, kernel
 
 ROUNDING = 2.0**-53
 # Numbers below this lose their precision; it is added to every bound on a rounding error.
@@ -16,7 +17,7 @@ TINY = 1e-290
 LEAST_SWEEPS = 8
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("L1 I1 L1 I1 L1 b1 I1 b1")
 def explore(entry_ptr, choice, next_ptr, next_node, trans_ptr, ever_live, start_node, goal_node):
     """Nodes that can be visited in some sample, nearest to a goal first, goals left out; then the hopeless ones."""
     nodes = entry_ptr.size - 1
@@ -85,12 +86,13 @@ def explore(entry_ptr, choice, next_ptr, next_node, trans_ptr, ever_live, start_
     return order[goals:].copy()
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 L1 I1 F1 L1 I1 L1 b1 b1")
 def rows(order, entry_ptr, choice, weight, next_ptr, next_node, trans_ptr, goal_node, ever_live):
     """Where each visited node leads: `row_ptr`, `target` (−1: to itself), `transition`, `share` of the choice."""
     nodes = goal_node.size
     count = order.size
-    place = np.full(nodes, count, np.int32)
+    place = np.empty(nodes, np.int32)
+    place[:] = count
     for i in range(count):
         place[order[i]] = i
     total = 0
@@ -118,7 +120,7 @@ def rows(order, entry_ptr, choice, weight, next_ptr, next_node, trans_ptr, goal_
     return place, row_ptr, target, transition, share
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 i1")
 def components(row_ptr, target):
     """The places by strongly connected components, what follows first; and where each of these begins.
 
@@ -184,7 +186,7 @@ def components(row_ptr, target):
     return sequence, part_ptr
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 L1 I1 F1 l1 l1 f1 F2 F2 int f2 f2 f2")
 def load(
     order, entry_ptr, choice, weight, row_ptr, transition, share, model_prob, model_cost, first, prob, cost, leave
 ):
@@ -210,7 +212,7 @@ def load(
                 cost[i, k] /= leave[i, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 i1 l1 F2 int int i1")
 def proper(row_ptr, target, transition, model_prob, first, samples, start):
     """In each sample from `first` on: the nodes that are visited, and whether all of them can reach a goal.
 
@@ -218,7 +220,8 @@ def proper(row_ptr, target, transition, model_prob, first, samples, start):
     """
     count = row_ptr.size - 1
     visited = np.zeros((count + 1, samples), np.bool_)
-    result = np.ones(samples, np.bool_)
+    result = np.empty(samples, np.bool_)
+    result[:] = True
     queue = np.empty(count + 1, np.int64)
     hopeful = np.zeros(count + 1, np.bool_)
     for k in range(samples):
@@ -259,7 +262,7 @@ def proper(row_ptr, target, transition, model_prob, first, samples, start):
     return visited, result
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 b2 b1 f2 f2")
 def silence(row_ptr, visited, keep, prob, cost):
     """Set to zero what is not visited in a sample, and all of the samples that are not kept."""
     for i in range(row_ptr.size - 1):
@@ -270,7 +273,7 @@ def silence(row_ptr, visited, keep, prob, cost):
                     prob[j, k] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 int l1 i1 f2 f2 f2 f2 int float int b2")
 def settle(part_ptr, part, row_ptr, target, prob, cost, value, weight, sweeps, tolerance, small, direct):
     """Values and numbers of steps in all samples, component by component from `part` on: what follows is known then.
 
@@ -292,13 +295,16 @@ def settle(part_ptr, part, row_ptr, target, prob, cost, value, weight, sweeps, t
         for k in range(samples):
             direct[p, k] |= change[k] > 0.0
             if direct[p, k] and end - begin <= small:
-                _eliminate(begin, end, k, row_ptr, target, prob, cost, value, weight)
-        if end - begin > small and direct[p].any():
-            return p
+                step = np.zeros((end - begin, end - begin + 3))
+                _eliminate(begin, end, k, row_ptr, target, prob, cost, value, weight, step)
+        if end - begin > small:
+            for k in range(samples):
+                if direct[p, k]:
+                    return p
     return part_ptr.size - 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _sweep(begin, end, row_ptr, target, prob, cost, value, weight, sweeps, tolerance, now, steps, change):
     """Gauss–Seidel sweeps over a component, of values and of the number of steps, which share every probability.
 
@@ -325,20 +331,23 @@ def _sweep(begin, end, row_ptr, target, prob, cost, value, weight, sweeps, toler
                 change[k] = longer if longer > change[k] else change[k]
                 value[i, k] = now[k]
                 weight[i, k] = steps[k]
-        if change.max() <= 0.0:
+        moved = 0.0
+        for k in range(samples):
+            moved = max(moved, change[k])
+        if moved <= 0.0:
             break
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _eliminate(begin, end, k, row_ptr, target, prob, cost, value, weight):
+@helper
+def _eliminate(begin, end, k, row_ptr, target, prob, cost, value, weight, step):
     """Values and numbers of steps of a component in one sample: its nodes are eliminated, the last one first.
 
     As Grassmann, Taksar and Heyman do it: the chance to leave a node is the sum of the chances of where it leads to,
-    not 1 minus the chance to stay. Nothing is ever subtracted, so that slow chains lose no precision.
+    not 1 minus the chance to stay. Nothing is ever subtracted, so that slow chains lose no precision. `step`, of zeros,
+    is for the chances to come to each node, to leave the component, and what is paid and how many steps are made on the
+    way.
     """
     size = end - begin
-    # The chances to come to each node, to leave the component, and what is paid and how many steps are made on the way.
-    step = np.zeros((size, size + 3))
     for i in range(size):
         step[i, size + 1] = cost[begin + i, k]
         step[i, size + 2] = 1.0
@@ -376,7 +385,7 @@ def _eliminate(begin, end, k, row_ptr, target, prob, cost, value, weight):
                 weight[begin + i, k] += step[i, j] * weight[begin + j, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 l1 i1 f2 f2 f2 f2 f1 b2")
 def mark(part_ptr, row_ptr, target, prob, cost, value, weight, limit, direct):
     """Note in `direct` the components in which ε is beyond the limit of a sample (see `prove`); the first new one.
 
@@ -400,7 +409,7 @@ def mark(part_ptr, row_ptr, target, prob, cost, value, weight, limit, direct):
     return first
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 i1 f2 f2 f2 f2 f1")
 def prove(row_ptr, target, prob, cost, value, weight, epsilon):
     """For each sample an ε such that the true values lie within `value` ± ε·`weight`; infinite if none is proved.
 
@@ -418,7 +427,7 @@ def prove(row_ptr, target, prob, cost, value, weight, epsilon):
             epsilon[k] = max(epsilon[k], need[k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 l1 i1 f2 f2 f2 f2 l1 l1 i1 l1 F2 int f2")
 def prove_nodes(
     part_ptr,
     row_ptr,
@@ -445,7 +454,9 @@ def prove_nodes(
     backup = np.empty(samples)
     carried = np.empty(samples)
     largest = np.zeros((count + 1, samples))
-    seen = np.ones(count + 1, np.bool_)
+    seen = np.empty(count + 1, np.bool_)
+    seen[:] = True
+    order = np.empty(count, np.int32)
     queue = np.empty(count + 1, np.int32)
     for p in range(part_ptr.size - 1):
         begin = part_ptr[p]
@@ -461,7 +472,9 @@ def prove_nodes(
             continue
         for k in range(samples):
             seen[begin:end] = False
-            for i in begin + np.argsort(-largest[begin:end, k]):
+            _sort_down(largest, begin, end, k, order)
+            for at in range(end - begin):
+                i = order[at]
                 if seen[i]:
                     continue
                 seen[i] = True
@@ -474,7 +487,31 @@ def prove_nodes(
             error[i, k] = largest[i, k] * weight[i, k] if largest[i, k] < np.inf else np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
+def _sort_down(key, begin, end, k, order):
+    """The indices from `begin` to `end` in `order`, those of the largest `key[:, k]` first: heap sort."""
+    size = end - begin
+    for at in range(size):
+        order[at] = begin + at
+    for top in range(size // 2 - 1, -size, -1):
+        # First the smallest of all comes to the front; then it goes to the end, and the rest are put in order again.
+        at, last = top, size
+        if top < 0:
+            at, last = 0, size + top
+            order[0], order[last] = order[last], order[0]
+        item = order[at]
+        child = 2 * at + 1
+        while child < last:
+            if child + 1 < last and key[order[child + 1], k] < key[order[child], k]:
+                child += 1
+            if key[item, k] <= key[order[child], k]:
+                break
+            order[at] = order[child]
+            at, child = child, 2 * child + 1
+        order[at] = item
+
+
+@helper
 def _doubt(i, row_ptr, target, prob, cost, value, weight, backup, carried, need):
     """r/d of a node in each sample (see `prove`); infinite where d is not positive or something is no number."""
     samples = cost.shape[1]
@@ -496,7 +533,7 @@ def _doubt(i, row_ptr, target, prob, cost, value, weight, backup, carried, need)
                 need[k] = off / drop
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 i1")
 def entering(row_ptr, target):
     """The outcomes that lead to each place, `before[before_ptr[i]:before_ptr[i+1]]`, and the node that each is of."""
     count = row_ptr.size - 1
@@ -516,7 +553,7 @@ def entering(row_ptr, target):
     return before_ptr, before, owner
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 l1 i1 l1 F2 int b2")
 def surely_ends(before_ptr, before, owner, transition, model_prob, first, ends):
     """In each sample: whether all that a node can reach can reach a goal.
 
@@ -542,7 +579,7 @@ def surely_ends(before_ptr, before, owner, transition, model_prob, first, ends):
             ends[i, k] = not lost[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _reach_back(queue, filled, seen, before_ptr, before, owner, transition, model_prob, sample):
     """Add to the queue all nodes that can reach one of its first `filled` in a sample and were not seen; how many."""
     head = 0

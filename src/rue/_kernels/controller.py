@@ -4,10 +4,11 @@ The outcomes of node i are `node_ptr[i]:node_ptr[i+1]`, each with a label and a 
 """
 
 import numpy as np
-from numba import njit
+
+from rue._kernels import helper, kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 I1 I1")
 def reached(node_ptr, next_node, start_node):
     """Which nodes can be come to from the start nodes."""
     nodes = node_ptr.size - 1
@@ -31,24 +32,28 @@ def reached(node_ptr, next_node, start_node):
     return seen
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def alike(node_ptr, next_node, label, labels, node_state, states):
-    """The coarsest partition of the nodes by what they do for ever: the number of each node's block.
+@kernel("l1 l1 l1 l1 l1 l1 l1 l1 int l1 l1 l1 l1 l1 int")
+def alike(
+    node_ptr, before_ptr, before, block_first, block_past, block_member, block_place, block_of, blocks,
+    bundle_first, bundle_past, bundle_member, bundle_place, bundle_of, bundles,
+):  # fmt: skip
+    """The coarsest partition of the nodes by what they do for ever: `block_of` becomes the number of each node's block.
 
     Nodes of a block have one state and the same labels, each of which leads to one block; no label stands twice at a
     node. Two partitions are refined in turns (Valmari, Fast brief practical DFA minimization, 2012): that of the nodes
     by the bundles of outcomes that leave them, where a bundle has one label and leads to one block, and that of the
     outcomes by the blocks that they lead to. Of a set that is split, the smaller part is the new one, whose members
     alone are looked at again: m outcomes of n nodes take O(m log n) steps.
+
+    Given are the outcomes that lead to each node, `before[before_ptr[i]:before_ptr[i+1]]`, and the partitions to begin
+    with, of the nodes by state and of the outcomes by label: where each set begins and ends among its members, each
+    element's place and set, and how many sets there are.
     """
-    nodes, outcomes = node_ptr.size - 1, next_node.size
+    nodes, outcomes = node_ptr.size - 1, before.size
     owner = np.empty(outcomes, np.int64)
     for i in range(nodes):
         for j in range(node_ptr[i], node_ptr[i + 1]):
             owner[j] = i
-    before_ptr, before = _grouped(next_node, nodes)
-    block_first, block_past, block_member, block_place, block_of, blocks = _partition(node_state, states)
-    bundle_first, bundle_past, bundle_member, bundle_place, bundle_of, bundles = _partition(label, labels)
     block_marked, bundle_marked = np.zeros(nodes, np.int64), np.zeros(outcomes, np.int64)
     block_touched, bundle_touched = np.empty(nodes, np.int64), np.empty(outcomes, np.int64)
     # What leads to the first block is told from the rest by what leads to all others.
@@ -77,44 +82,9 @@ def alike(node_ptr, next_node, label, labels, node_state, states):
                 bundle_first, bundle_past, bundle_member, bundle_of, bundle_marked, bundle_touched, touched, bundles
             )  # fmt: skip
             block += 1
-    return block_of
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _grouped(key, keys):
-    """The elements of each key in order, `member[ptr[k]:ptr[k+1]]`."""
-    ptr = np.zeros(keys + 1, np.int64)
-    for i in range(key.size):
-        ptr[key[i] + 1] += 1
-    for k in range(keys):
-        ptr[k + 1] += ptr[k]
-    fill = ptr[:-1].copy()
-    member = np.empty(key.size, np.int64)
-    for i in range(key.size):
-        member[fill[key[i]]] = i
-        fill[key[i]] += 1
-    return ptr, member
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _partition(key, keys):
-    """The elements by key: where each set begins and ends among its members, each element's place and set."""
-    ptr, member = _grouped(key, keys)
-    first, past = np.empty(key.size, np.int64), np.empty(key.size, np.int64)
-    place, set_of = np.empty(key.size, np.int64), np.empty(key.size, np.int64)
-    sets = 0
-    for k in range(keys):
-        if ptr[k] == ptr[k + 1]:
-            continue
-        first[sets], past[sets] = ptr[k], ptr[k + 1]
-        for i in range(ptr[k], ptr[k + 1]):
-            place[member[i]] = i
-            set_of[member[i]] = sets
-        sets += 1
-    return first, past, member, place, set_of, sets
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _mark(element, first, member, place, set_of, marked, touched, count):
     """Move an element to the marked ones, which are the first of its set; how many sets have such now."""
     own = set_of[element]
@@ -129,7 +99,7 @@ def _mark(element, first, member, place, set_of, marked, touched, count):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _split(first, past, member, set_of, marked, touched, count, sets):
     """Split the touched sets into marked and other elements, and unmark them; how many sets there are now."""
     for t in range(count):

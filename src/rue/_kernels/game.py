@@ -8,14 +8,15 @@ policy. All other states keep the value that they have.
 """
 
 import numpy as np
-from numba import njit
+
+from rue._kernels import helper, kernel
 
 ROUNDING = 2.0**-53
 # Numbers below this lose their precision; it is added to every bound on a rounding error.
 TINY = 1e-290
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("L1 L1 I1 F2 F2 f2 f2")
 def regret_gap(choice_ptr, trans_ptr, successor, prob, cost, value, gap):
     """g_k(s,a) = C̄_k(s,a) + Σ T_k V*_k(s') − V*_k(s), the paper's Q^gap; never below zero.
 
@@ -34,7 +35,7 @@ def regret_gap(choice_ptr, trans_ptr, successor, prob, cost, value, gap):
                 gap[c, k] = max(gap[c, k], 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("L1 F2 f2")
 def myopic_gap(choice_ptr, cost, gap):
     """g_k(s,a) = C̄_k(s,a) − min_b C̄_k(s,b), over all actions of the state."""
     samples = cost.shape[1]
@@ -47,7 +48,7 @@ def myopic_gap(choice_ptr, cost, gap):
                 gap[c, k] = cost[c, k] - low
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@helper
 def _backup(c, s, trans_ptr, successor, prob, gap, kappa, value, total, leave):
     """Per sample: what choice c costs from here on, but for staying, and with which probability it leaves s."""
     samples = total.size
@@ -63,7 +64,7 @@ def _backup(c, s, trans_ptr, successor, prob, gap, kappa, value, total, leave):
                 total[k] += prob[t, k] * v
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 l1 i1 f1 L1 I1 F2 F2 float f1")
 def outward(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value):
     """First values and a policy that is proper against every adversary, in one pass from the goals outward.
 
@@ -103,7 +104,7 @@ def outward(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, 
         value[s] = best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 l1 i1 f1 L1 I1 F2 F2 float f1 float bool")
 def improve_pure(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, tolerance, break_ties):
     """A greedy Gauss–Seidel sweep over single choices. Returns how many changed and the largest change of a value.
 
@@ -146,7 +147,7 @@ def improve_pure(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, ka
     return changed, delta
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 l1 i1 f1 L1 I1 F2 F2 l1 i1 f2 f2 f2")
 def pack(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, row_ptr, target, share, paid, visits):
     """The rows of the policy alone, side by side in memory, self-loops taken out; the last five are filled.
 
@@ -182,7 +183,7 @@ def pack(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, row_ptr, t
                 share[j, k] = share[j, k] * visits[i, k] if share[j, k] > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 l1 i1 f2 f2 f2 float f1 int float float")
 def settle(order, row_ptr, target, share, paid, visits, kappa, value, sweeps, tolerance, ceiling):
     """Sweeps on packed rows with the policy fixed: the adversary alone improves. Infinite beyond the ceiling."""
     samples = paid.shape[1]
@@ -197,7 +198,9 @@ def settle(order, row_ptr, target, share, paid, visits, kappa, value, sweeps, to
                 v = value[np.uint32(target[j])]
                 for k in range(samples):
                     total[k] += share[j, k] * v
-            worst = total.max()
+            worst = total[0]
+            for k in range(1, samples):
+                worst = max(worst, total[k])
             if worst < TINY:
                 worst = 0.0
             change = abs(worst - value[order[i]])
@@ -210,7 +213,7 @@ def settle(order, row_ptr, target, share, paid, visits, kappa, value, sweeps, to
     return delta
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 i1 f2 f2 f2 float float f1 l1")
 def replies(row_ptr, target, share, paid, visits, gap_share, kappa, value, reply):
     """The adversary's best sample at each row against a fixed policy; tells how many changed."""
     samples = paid.shape[1]
@@ -223,7 +226,10 @@ def replies(row_ptr, target, share, paid, visits, gap_share, kappa, value, reply
             v = value[np.uint32(target[j])]
             for k in range(samples):
                 total[k] += share[j, k] * v
-        best = total.argmax()
+        best = 0
+        for k in range(1, samples):
+            if total[k] > total[best]:
+                best = k
         # A reply is left only for a better one, so that ties do not make it wander.
         if total[best] > total[reply[i]] + 1e-13 * abs(total[best]):
             reply[i] = best
@@ -231,7 +237,7 @@ def replies(row_ptr, target, share, paid, visits, gap_share, kappa, value, reply
     return changed
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@helper
 def _answered(c, s, i, trans_ptr, successor, prob, gap, value, weight, belief, mixed, q, w, leave):
     """A choice's backup of values and of weights, but for staying, under the adversary's answer to it.
 
@@ -268,7 +274,7 @@ def _answered(c, s, i, trans_ptr, successor, prob, gap, value, weight, belief, m
     return q[worst], w[worst], leave[worst], worst
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 l1 i1 f1 L1 I1 F2 F2 f1 f2 bool float")
 def tight_rows(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, value, belief, mixed, slack):
     """The near-tight choices of each state, as rows of outcomes under the adversary's answer.
 
@@ -279,8 +285,10 @@ def tight_rows(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, valu
     q = np.empty(samples)
     w = np.empty(samples)
     leave = np.empty(samples)
-    answer = np.full(kept.size, -1, np.int32)
-    place = np.full(value.size, order.size, np.int32)
+    answer = np.empty(kept.size, np.int32)
+    answer[:] = -1
+    place = np.empty(value.size, np.int32)
+    place[:] = order.size
     rows = 0
     outcomes = 0
     for i in range(order.size):
@@ -322,7 +330,7 @@ def tight_rows(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, valu
     return row_ptr, out_ptr, target, share
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 l1 i1 f1 f1 int float")
 def longest(row_ptr, out_ptr, target, share, weight, sweeps, ceiling):
     """Upper estimates of the steps of any policy that takes only the rows given, by sweeps on `weight` by place."""
     count = row_ptr.size - 1
@@ -349,7 +357,7 @@ def longest(row_ptr, out_ptr, target, share, weight, sweeps, ceiling):
     return delta
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 l1 i1 f2 f2 f2 float int f1 f1")
 def prove_upper(order, row_ptr, target, share, paid, visits, paid_error, terms, value, weight):
     """The smallest ε for which value + ε·weight bounds the policy's worst case from above; see `shortest.prove`.
 
@@ -385,7 +393,7 @@ def prove_upper(order, row_ptr, target, share, paid, visits, paid_error, terms, 
     return need if need <= room else np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 l1 i1 L1 I1 F2 F2 float f1 f1 f2 bool")
 def prove_lower(order, kept_ptr, kept, trans_ptr, successor, prob, gap, gap_error, value, weight, belief, mixed):
     """The smallest ε for which value − ε·weight bounds every policy's worst case from below; see `shortest.prove`."""
     samples = prob.shape[1]

@@ -1,9 +1,9 @@
 """Fill in the numbers of the disaster domain."""
 
-from numba import njit
+from rue._kernels import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel("i3 b3 b2 f2 f1 float f2 f2")
 def fill(target, possible, obstacle, entry, chance, onto_obstacle, prob, cost):
     """Probabilities and costs of all transitions, in order: the three aims of each action, then staying.
 

@@ -6,9 +6,8 @@ The search for good ones is in `options.py`.
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
-fast = njit(cache=True, nogil=True, error_model="numpy")
+from rue._kernels import declare, helper, kernel
 
 Field = namedtuple(
     "Field",
@@ -20,15 +19,17 @@ Field.__doc__ = """The model as options of `steps` steps see it; option i begins
 choice c. `layer_ptr[i·(n+1) + t]` is where the states that option i may visit at time t begin in `layer_state`; those
 of time n are its ends, the goal among them.
 """
+declare(Field, "int int l1 l1 i1 f2 f2 l2 l2 i1 l1 i1")
 
 
-@fast
+@kernel("int int l1 l1 i1")
 def find_roots(initial, steps, choice_ptr, trans_ptr, successor):
     """All states at which an option may begin: reached in multiples of n steps from the initial one."""
     states = choice_ptr.size - 1
     is_root = np.zeros(states, np.bool_)
     roots = np.empty(states, np.int32)
-    stamp = np.full(states, -1, np.int64)
+    stamp = np.empty(states, np.int64)
+    stamp[:] = -1
     now = np.empty(states, np.int32)
     then = np.empty(states, np.int32)
     roots[0] = initial
@@ -61,13 +62,14 @@ def find_roots(initial, steps, choice_ptr, trans_ptr, successor):
     return roots[:count].copy()
 
 
-@fast
+@kernel("i1 int int l1 l1 i1")
 def lay_out(roots, steps, goal, choice_ptr, trans_ptr, successor):
     """The states that each option may visit, time by time; see `Field`."""
     states = choice_ptr.size - 1
     layer_ptr = np.zeros(roots.size * (steps + 1) + 1, np.int64)
     layer_state = np.empty(16 * roots.size + states + 1, np.int32)
-    stamp = np.full(states, -1, np.int64)
+    stamp = np.empty(states, np.int64)
+    stamp[:] = -1
     size = 0
     for i in range(roots.size):
         hit = False
@@ -76,7 +78,8 @@ def lay_out(roots, steps, goal, choice_ptr, trans_ptr, successor):
             layer_ptr[mark] = size
             if size + states + 1 > layer_state.size:
                 wider = np.empty(2 * layer_state.size + states + 1, np.int32)
-                wider[:size] = layer_state[:size]
+                for w in range(size):
+                    wider[w] = layer_state[w]
                 layer_state = wider
             if t == 0:
                 layer_state[size] = roots[i]
@@ -99,7 +102,7 @@ def lay_out(roots, steps, goal, choice_ptr, trans_ptr, successor):
     return layer_ptr, layer_state[:size].copy()
 
 
-@fast
+@kernel("int int l1 l1 i1")
 def count_histories(steps, goal, choice_ptr, trans_ptr, successor):
     """How many histories each tree has, and the most that a pure one visits; as floats, since they may be enormous."""
     states = choice_ptr.size - 1
@@ -123,7 +126,7 @@ def count_histories(steps, goal, choice_ptr, trans_ptr, successor):
     return tree_size, choice_size, plan_size
 
 
-@fast
+@kernel("Field l1 f2 f2 l1 i1 f2 f2 f2")
 def pack_rows(field, share_ptr, paid, share, row_ptr, target, packed, gaps, visits):
     """The rows of all options with self-loops taken out, as `game.settle` wants them."""
     samples = paid.shape[1]
@@ -151,7 +154,7 @@ def pack_rows(field, share_ptr, paid, share, row_ptr, target, packed, gaps, visi
                 packed[j, k] = packed[j, k] * visits[i, k] if packed[j, k] > 0.0 else 0.0
 
 
-@fast
+@helper
 def _mark(field, i, time, where):
     """Number the states of a layer."""
     begin = field.layer_ptr[i * (field.steps + 1) + time]
@@ -159,7 +162,7 @@ def _mark(field, i, time, where):
         where[field.layer_state[w]] = w - begin
 
 
-@fast
+@kernel("int Field l1 f1 i1 L1 I1 b1 B1")
 def slot_nodes(i, field, weight_ptr, weight, choice_id, graph_ptr, graph_successor, possible, is_goal):
     """Option i as a part of a controller: a node for each slot in use, the first one where it begins.
 
@@ -170,7 +173,8 @@ def slot_nodes(i, field, weight_ptr, weight, choice_id, graph_ptr, graph_success
     steps = field.steps
     first = field.layer_ptr[i * (steps + 1)]
     last = field.layer_ptr[i * (steps + 1) + steps]
-    node_of = np.full(last - first, -1, np.int64)
+    node_of = np.empty(last - first, np.int64)
+    node_of[:] = -1
     where = np.empty(field.choice_ptr.size - 1, np.int32)
     entries = 0
     targets = 0
@@ -230,7 +234,7 @@ def slot_nodes(i, field, weight_ptr, weight, choice_id, graph_ptr, graph_success
     return node_state, node_entries, choice, share, following
 
 
-@fast
+@kernel("int Field l1 l1 i1 l1 f2 i1 L1 I1 b1 B1")
 def tree_nodes(
     i, field, plan_ptr, plan_size, plan, count, mix, choice_id, graph_ptr, graph_successor, possible, is_goal
 ):  # fmt: skip

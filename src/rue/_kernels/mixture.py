@@ -4,10 +4,11 @@ State s may take the choices `choice_ptr[s]:choice_ptr[s+1]`; `policy[s]` is the
 """
 
 import numpy as np
-from numba import njit
+
+from rue._kernels import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 L1 L1 I1 F2 F2 f2 f2 l1 f1 float")
 def improve(order, choice_ptr, trans_ptr, successor, prob, cost, weight, value, policy, gain, tolerance):
     """One greedy Gauss–Seidel sweep over the states of `order`, nearest to a goal first; how many choices changed.
 
@@ -49,11 +50,13 @@ def improve(order, choice_ptr, trans_ptr, successor, prob, cost, weight, value, 
                 now = score
                 best = score
                 arg = c
-                best_total[:] = total
+                for k in range(samples):
+                    best_total[k] = total[k]
             elif score < best - tolerance * abs(best) or (score < np.inf and best == np.inf):
                 best = score
                 arg = c
-                best_total[:] = total
+                for k in range(samples):
+                    best_total[k] = total[k]
         gain[s] = 0.0
         if arg != policy[s]:
             gain[s] = now - best
@@ -64,7 +67,7 @@ def improve(order, choice_ptr, trans_ptr, successor, prob, cost, weight, value, 
     return changed
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 l1 L1 I1 F2 F2 b2 f2 int float")
 def settle(order, policy, trans_ptr, successor, prob, cost, proper, value, sweeps, tolerance):
     """Gauss–Seidel sweeps of the policy's values, where it is proper; the largest relative change of the last sweep."""
     samples = prob.shape[1]
@@ -97,7 +100,7 @@ def settle(order, policy, trans_ptr, successor, prob, cost, proper, value, sweep
     return slowest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 l1 L1 I1 F2 f2 f2 int float")
 def entries(order, policy, trans_ptr, successor, prob, pending, entered, sweeps, tolerance):
     """How often each state is entered from another one, by sweeps towards the goals.
 

@@ -22,7 +22,8 @@ takes such a choice while there is another.
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
+
+from rue._kernels import compiled, declare
 
 HUGE = 1e280
 INFINITE = 1e100
@@ -36,10 +37,24 @@ LAST_STEPS = 12
 COLUMNS = 128
 TURNS = 20
 
-fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+kernel, helper = compiled(fastmath={"reassoc", "nsz", "contract"})
 
 
-@fast
+@helper
+def _copy(source, target):
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@helper
+def _largest(array):
+    largest = array[0]
+    for i in range(1, array.size):
+        largest = max(largest, array[i])
+    return largest
+
+
+@kernel("Field f1 f2")
 def look_ahead(field, value, ahead):
     """What the last step of an option costs: ahead[c, k] = g_k(c) + Σ T_k(c, s') R(s')."""
     samples = field.prob.shape[1]
@@ -54,7 +69,7 @@ def look_ahead(field, value, ahead):
             ahead[c, k] = min(ahead[c, k], HUGE)
 
 
-@fast
+@helper
 def _respond(field, root, steps, belief, ahead, held, taken, stack, sums, stop):
     """The best pure tree of `steps` steps against a belief, which need not sum to one: its value.
 
@@ -151,7 +166,7 @@ def _respond(field, root, steps, belief, ahead, held, taken, stack, sums, stop):
         sums[level, 0] += sums[level + 1, 1]
 
 
-@fast
+@helper
 def _collect(field, root, steps, taken, plan, stack):
     """The pure tree in `taken` as a plan: its choices in the order of a depth-first walk; returns how many."""
     size = 0
@@ -192,7 +207,7 @@ def _collect(field, root, steps, taken, plan, stack):
     return size
 
 
-@fast
+@helper
 def _price(field, root, plan, ahead, held, stack, column):
     """The cost of a plan in each sample."""
     samples = column.size
@@ -229,7 +244,7 @@ def _price(field, root, plan, ahead, held, stack, column):
             opening = True
 
 
-@fast
+@helper
 def _spread(field, plan, weight, held, stack, where, first, paid, share):
     """Add a plan, with a weight, to the row of its option: the gaps paid, and where it ends.
 
@@ -268,7 +283,7 @@ def _spread(field, plan, weight, held, stack, where, first, paid, share):
             opening = True
 
 
-@fast
+@helper
 def _mark(field, i, time, where):
     """Number the states of a layer."""
     begin = field.layer_ptr[i * (field.steps + 1) + time]
@@ -276,7 +291,7 @@ def _mark(field, i, time, where):
         where[field.layer_state[w]] = w - begin
 
 
-@fast
+@helper
 def _row_cost(field, i, paid, share, first, value, k):
     """What an option costs in sample k, from its row."""
     total = paid[i, k]
@@ -286,7 +301,7 @@ def _row_cost(field, i, paid, share, first, value, k):
     return total
 
 
-@fast
+@helper
 def _worst(field, i, paid, share, first, value):
     """What an option costs against the adversary, from its row."""
     worst = 0.0
@@ -295,7 +310,7 @@ def _worst(field, i, paid, share, first, value):
     return worst
 
 
-@fast
+@helper
 def _leaving_row(tableau, basis, enter, by_index):
     """The row that leaves the basis, or -1: of those with the least ratio up to rounding, that with the largest pivot.
 
@@ -317,7 +332,7 @@ def _leaving_row(tableau, basis, enter, by_index):
     return leave
 
 
-@fast
+@helper
 def _is_finite(matrix, j):
     worst = matrix[0, j]
     for i in range(matrix.shape[0]):
@@ -325,7 +340,7 @@ def _is_finite(matrix, j):
     return worst < INFINITE
 
 
-@fast
+@kernel("f2 f2 l1 f1 f1")
 def solve_matrix(matrix, tableau, basis, mix, belief):
     """The value of a matrix game by a tableau simplex: column player mixes `mix` to minimise the largest row.
 
@@ -338,14 +353,15 @@ def solve_matrix(matrix, tableau, basis, mix, belief):
     rows, columns = matrix.shape
     low, high, first = np.inf, -np.inf, -1
     for j in range(columns):
-        if _is_finite(matrix, j):
-            first = j if first < 0 else first
+        if first < 0 and _is_finite(matrix, j):
+            first = j
+    use_all = first < 0
+    first = max(first, 0)
+    for j in range(columns):
+        if use_all or _is_finite(matrix, j):
             for i in range(rows):
                 low = min(low, matrix[i, j])
                 high = max(high, matrix[i, j])
-    use_all = first < 0
-    if use_all:
-        low, high, first = matrix.min(), matrix.max(), 0
     span = high - low
     if span <= 0.0:
         mix[:] = 0.0
@@ -420,7 +436,7 @@ def solve_matrix(matrix, tableau, basis, mix, belief):
     return value, pivots
 
 
-@fast
+@helper
 def _lift_belief(belief):
     """Keep all weights above `LEAST`, in sum one."""
     total = 0.0
@@ -431,7 +447,7 @@ def _lift_belief(belief):
         belief[k] /= total
 
 
-@fast
+@kernel("Field l1 f1 i1 l1 l1 i1 l1 f2")
 def plans_of_slots(field, weight_ptr, weight, choice, plan_ptr, plan_size, plan, count, mix):
     """Give every option the plan of a deterministic slot policy; slots that it does not use take `choice[S]`."""
     steps = field.steps
@@ -473,7 +489,7 @@ def plans_of_slots(field, weight_ptr, weight, choice, plan_ptr, plan_size, plan,
                 opening = True
 
 
-@fast
+@kernel("l1 Field l1 l1 i1 l1 f2 l1 f2 f2")
 def tree_rows(places, field, plan_ptr, plan_size, plan, count, mix, share_ptr, paid, share):
     """The rows of options that are mixtures of plans."""
     held = np.empty((field.steps + 1, paid.shape[1]))
@@ -491,7 +507,7 @@ def tree_rows(places, field, plan_ptr, plan_size, plan, count, mix, share_ptr, p
             )
 
 
-@fast
+@kernel("l1 Field f2 f1 f1 f1 float bool f2 l1 l1 i1 l1 f2 l1 f2 f2 f1 f1 b1 b1")
 def improve_trees(
     places, field, ahead, value, weight, level, tolerance, accept,
     belief, plan_ptr, plan_size, plan, count, mix, share_ptr, paid, share,
@@ -539,10 +555,10 @@ def improve_trees(
         size = plan_size[i]
         for j in range(count[i]):
             first = plan_ptr[i] + j * size
-            plans[j, :size] = plan[first : first + size]
+            _copy(plan[first : first + size], plans[j, :size])
             _price(field, root, plans[j], ahead, held, stack, columns[j])
         columns_in = count[i]
-        guess[:] = belief[i]
+        _copy(belief[i], guess)
         floor[i] = -np.inf
         found = np.inf
         mixed = 0  # columns of the mixture in `fresh`
@@ -566,7 +582,7 @@ def improve_trees(
                 break
             if bound > floor[i]:
                 floor[i] = bound
-                belief[i, :] = guess
+                _copy(guess, belief[i])
             if floor[i] >= level[i] or found - bound <= tolerance:
                 break
             if columns_in == most_columns:
@@ -592,7 +608,7 @@ def improve_trees(
     return pivots
 
 
-@fast
+@helper
 def _is_known(columns, count):
     """Whether the column after the first `count` is one of them."""
     for j in range(count):
@@ -606,20 +622,20 @@ def _is_known(columns, count):
     return False
 
 
-@fast
+@helper
 def _forget(columns, plans, mix, count):
     """Keep the columns that are in use."""
     kept = 0
     for j in range(count):
         if mix[j] > 0.0:
-            columns[kept] = columns[j]
-            plans[kept] = plans[j]
+            _copy(columns[j], columns[kept])
+            _copy(plans[j], plans[kept])
             mix[kept] = mix[j]
             kept += 1
     return kept
 
 
-@fast
+@helper
 def _carry(
     field, i, root, belief, ahead, weight, held, taken, stack, sums, plan, where, new_paid, new_share, stop
 ):  # fmt: skip
@@ -640,7 +656,7 @@ def _carry(
     return total
 
 
-@fast
+@helper
 def _write_mixture(
     field, i, plans, fresh, held, stack, where, new_paid, new_share, value, tolerance,
     plan_ptr, size, plan, count, mix, share_ptr, paid, share, changed,
@@ -669,16 +685,17 @@ def _write_mixture(
     for j in range(fresh.size):
         if fresh[j] > 0.0:
             first = plan_ptr[i] + kept * size
-            plan[first : first + size] = plans[j, :size]
+            _copy(plans[j, :size], plan[first : first + size])
             mix[i, kept] = fresh[j]
             kept += 1
     count[i] = kept
-    paid[i, :] = new_paid[0]
-    share[share_ptr[i] : share_ptr[i + 1], :] = new_share[:ends]
+    _copy(new_paid[0], paid[i])
+    for e in range(ends):
+        _copy(new_share[e], share[share_ptr[i] + e])
     changed[i] = True
 
 
-@fast
+@kernel("l1 Field l1 f1 l1 f2 f2")
 def slot_rows(places, field, weight_ptr, weight, share_ptr, paid, share):
     """The rows of options that are (state, time) policies: `weight[weight_ptr[slot] + a]` for choice a of the slot."""
     samples = paid.shape[1]
@@ -722,7 +739,7 @@ def slot_rows(places, field, weight_ptr, weight, share_ptr, paid, share):
             now, then = then, now
 
 
-@fast
+@helper
 def _widest(field, places):
     """The most states in a layer."""
     widest = 1
@@ -733,7 +750,7 @@ def _widest(field, places):
     return widest
 
 
-@fast
+@helper
 def _step_belief(belief, column, gain, trial):
     """A step of a subgradient method on the simplex towards a bound higher by `gain`; False if there is none."""
     samples = belief.size
@@ -761,51 +778,10 @@ Search = namedtuple(
     "base cost partial lowest order scalar trial better best_pick belief",
 )
 Search.__doc__ = """Memory of one branch and bound over slots; time comes first, then the place among active slots."""
+declare(Search, "f2 l2 f2 i1 i2 l1 l2 l2 l2 l3 f3 f2 f2 l2 l1 f3 f2 f3 f2 f2 l1 f1 f1 f1 l2 f1")
 
 
-@fast
-def make_search(field, places):
-    """Memory for the options in `places`."""
-    samples = field.prob.shape[1]
-    steps = field.steps
-    widest = _widest(field, places)
-    most_tree = 1
-    for x in range(places.size):
-        most_tree = max(most_tree, field.tree_size[steps, field.roots[places[x]]])
-    most = 1
-    for s in range(field.choice_ptr.size - 1):
-        most = max(most, field.choice_ptr[s + 1] - field.choice_ptr[s])
-    return Search(
-        np.empty((steps + 1, samples)),
-        np.empty((steps + 1, 6), np.int64),
-        np.empty((steps + 1, 2)),
-        np.empty(most_tree, np.int32),
-        np.empty((steps + 1, field.choice_ptr.size - 1), np.int32),
-        np.zeros(steps + 1, np.int64),
-        np.empty((steps, widest), np.int64),
-        np.zeros((steps, widest), np.int64),
-        np.empty((steps, widest), np.int64),
-        np.empty((steps, widest, most), np.int64),
-        np.empty((steps, widest, most)),
-        np.empty((steps, widest + 1)),
-        np.empty((steps, widest + 1)),
-        np.zeros((steps, widest + 1), np.int64),
-        np.zeros(steps, np.int64),
-        np.empty((steps, widest, samples)),
-        np.empty((steps, samples)),
-        np.empty((widest, most, samples)),
-        np.empty((widest + 1, samples)),
-        np.empty((widest + 1, samples)),
-        np.empty(widest, np.int64),
-        np.empty(widest),
-        np.empty(samples),
-        np.empty(samples),
-        np.empty((steps, widest), np.int64),
-        np.empty(samples),
-    )
-
-
-@fast
+@helper
 def _insert(option, bound, count, c, cost):
     """Insert a choice into a list sorted by bound."""
     j = count
@@ -817,7 +793,7 @@ def _insert(option, bound, count, c, cost):
     option[j] = c
 
 
-@fast
+@helper
 def _open_layer(field, i, time, ahead, search, stop):
     """Bounds on every choice of the active slots of a time, by the best trees against the belief. Returns the total."""
     samples = search.belief.size
@@ -858,14 +834,14 @@ def _open_layer(field, i, time, ahead, search, stop):
     return paid + search.suffix[time, 0]
 
 
-@fast
+@helper
 def _next_layer(field, i, time, search):
     """Occupancies and gaps paid after the choices that were picked at a time."""
     samples = search.belief.size
     steps = field.steps
     following = field.layer_ptr[i * (steps + 1) + time + 1]
     size = field.layer_ptr[i * (steps + 1) + time + 2] - following
-    search.base[time + 1, :] = search.base[time, :]
+    _copy(search.base[time], search.base[time + 1])
     search.occupancy[time + 1, :size, :] = 0.0
     where = search.where[time + 1]
     for w in range(search.active[time]):
@@ -880,15 +856,15 @@ def _next_layer(field, i, time, search):
                     search.occupancy[time + 1, where[to], k] += here[k] * field.prob[t, k]
     count = 0
     for w in range(size):
-        if search.occupancy[time + 1, w].max() > 0.0:
+        if _largest(search.occupancy[time + 1, w]) > 0.0:
             search.slot[time + 1, count] = w
             if count < w:
-                search.occupancy[time + 1, count, :] = search.occupancy[time + 1, w, :]
+                _copy(search.occupancy[time + 1, w], search.occupancy[time + 1, count])
             count += 1
     search.active[time + 1] = count
 
 
-@fast
+@helper
 def _last_layer(field, i, ahead, search, best, nodes, stop):
     """The best choices of the last time, given all others; returns their worst cost if below `best`, else `best`.
 
@@ -909,7 +885,7 @@ def _last_layer(field, i, ahead, search, best, nodes, stop):
         for a in range(search.option_count[time, w]):
             for k in range(samples):
                 cost[w, a, k] = search.occupancy[time, w, k] * ahead[first + a, k]
-    search.trial[:] = search.belief
+    _copy(search.belief, search.trial)
     top = -np.inf
     for _ in range(LAST_STEPS):
         bound = 0.0
@@ -930,13 +906,13 @@ def _last_layer(field, i, ahead, search, best, nodes, stop):
             search.pick[time, w] = arg
             for k in range(samples):
                 partial[0, k] += cost[w, arg, k]
-        worst = partial[0].max()
+        worst = _largest(partial[0])
         if worst < best:
             best = worst
             _keep(field, i, search)
         if bound > top:
             top = bound
-            search.better[:] = search.trial
+            _copy(search.trial, search.better)
         if top >= best or not _step_belief(search.trial, partial[0], best - bound, search.trial):
             break
     if top >= best:
@@ -944,7 +920,7 @@ def _last_layer(field, i, ahead, search, best, nodes, stop):
     return _branch(field, i, search, best, nodes, stop)
 
 
-@fast
+@helper
 def _branch(field, i, search, best, nodes, stop):
     """Branch over the slots of the last time, those that matter most first."""
     samples = search.belief.size
@@ -985,7 +961,7 @@ def _branch(field, i, search, best, nodes, stop):
     j = 0
     while j >= 0:
         if j == size:
-            worst = partial[size].max()
+            worst = _largest(partial[size])
             if worst < best:
                 best = worst
                 _keep(field, i, search)
@@ -1016,7 +992,7 @@ def _branch(field, i, search, best, nodes, stop):
     return best
 
 
-@fast
+@helper
 def _keep(field, i, search):
     """Remember the choices picked at all times; slots that are not reached get -1."""
     steps = field.steps
@@ -1032,7 +1008,7 @@ def _keep(field, i, search):
             search.best_pick[time, slot] = pick
 
 
-@fast
+@helper
 def _search(field, i, ahead, best, search, nodes, stop):
     """Branch and bound over all deterministic slot policies of option i; the best cost below `best`, else `best`.
 
@@ -1057,7 +1033,7 @@ def _search(field, i, ahead, best, search, nodes, stop):
                 for later in range(time + 1, steps):  # a goal was reached on all ways
                     search.active[later] = 0
                 if time < steps - 1:
-                    search.base[steps - 1, :] = search.base[time, :]
+                    _copy(search.base[time], search.base[steps - 1])
                 best = _last_layer(field, i, ahead, search, best, nodes, stop)
                 time -= 1
                 continue
@@ -1091,11 +1067,11 @@ def _search(field, i, ahead, best, search, nodes, stop):
     return best
 
 
-@fast
+@kernel("l1 Field f2 f1 f1 f1 f1 float bool f2 l1 f1 l1 f2 f2 f1 f1 b1 int b1 Search")
 def improve_slots(
     places, field, ahead, lowered, value, weight, level, tolerance, accept,
     belief, weight_ptr, choice_weight, share_ptr, paid, share,
-    floor, carried, changed, budget, stop,
+    floor, carried, changed, budget, stop, search,
 ):  # fmt: skip
     """The best deterministic slot policy for each option in `places`, with `lowered` values at the ends.
 
@@ -1106,7 +1082,6 @@ def improve_slots(
     """
     samples = paid.shape[1]
     steps = field.steps
-    search = make_search(field, places)
     column = np.empty(samples)
     plan = np.empty(search.taken.size, np.int32)
     spare = np.empty(_most_weights(field, places, weight_ptr))
@@ -1118,26 +1093,26 @@ def improve_slots(
             break
         i = places[x]
         root = field.roots[i]
-        search.belief[:] = belief[i]
+        _copy(belief[i], search.belief)
         _lift_belief(search.belief)
         bound = -np.inf
-        search.better[:] = search.belief
-        search.trial[:] = search.belief
+        _copy(search.belief, search.better)
+        _copy(search.belief, search.trial)
         for _ in range(ROOT_STEPS if steps > 2 else 8):
             now = _respond(
                 field, root, steps, search.trial, ahead, search.held, search.taken, search.stack, search.sums, stop
             )
             if now > bound:
                 bound = now
-                search.better[:] = search.trial
+                _copy(search.trial, search.better)
             if bound >= level[i] or stop[0]:
                 break
             _collect(field, root, steps, search.taken, plan, search.stack)
             _price(field, root, plan, ahead, search.held, search.stack, column)
             if not _step_belief(search.trial, column, level[i] - now, search.trial):
                 break
-        belief[i, :] = search.better
-        search.belief[:] = search.better
+        _copy(search.better, belief[i])
+        _copy(search.better, search.belief)
         floor[i] = level[i]
         if bound >= level[i]:
             continue
@@ -1153,10 +1128,12 @@ def improve_slots(
         one[0] = i
         begin = field.layer_ptr[i * (steps + 1)]
         first, last = weight_ptr[begin], weight_ptr[field.layer_ptr[i * (steps + 1) + steps]]
-        present = _worst(field, i, paid, share, share_ptr[i], value)
-        if not share[share_ptr[i] : share_ptr[i + 1]].max() > 0.0:  # there was none
-            present = np.inf
-        spare[: last - first] = choice_weight[first:last]
+        present = np.inf
+        for end in range(share_ptr[i], share_ptr[i + 1]):
+            if _largest(share[end]) > 0.0:  # there is one
+                present = _worst(field, i, paid, share, share_ptr[i], value)
+                break
+        _copy(choice_weight[first:last], spare[: last - first])
         choice_weight[first:last] = 0.0
         for time in range(steps):
             begin = field.layer_ptr[i * (steps + 1) + time]
@@ -1168,12 +1145,12 @@ def improve_slots(
         if accept and _worst(field, i, paid, share, share_ptr[i], value) < present - tolerance:
             changed[i] = True
         else:
-            choice_weight[first:last] = spare[: last - first]
+            _copy(spare[: last - first], choice_weight[first:last])
             slot_rows(one, field, weight_ptr, choice_weight, share_ptr, paid, share)
     return nodes[0], broke_off
 
 
-@fast
+@helper
 def _most_weights(field, places, weight_ptr):
     """The most weights of an option."""
     most = 1
@@ -1183,7 +1160,7 @@ def _most_weights(field, places, weight_ptr):
     return most
 
 
-@fast
+@helper
 def _carried_by_row(field, i, paid, share, first, value, weight):
     """The expected weight at the ends in the sample that is worst for the option."""
     worst = 0
@@ -1200,7 +1177,7 @@ def _carried_by_row(field, i, paid, share, first, value, weight):
     return total
 
 
-@fast
+@kernel("i1 l1 i1 f1 L1 I1 F2 F2 float f1 float f2")
 def improve_mixed(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, kappa, value, tolerance, belief):
     """A greedy sweep over distributions: one matrix game per state. `belief[i]` is the adversary's answer.
 
@@ -1250,7 +1227,7 @@ def improve_mixed(order, kept_ptr, kept, mix, trans_ptr, successor, prob, gap, k
     return changed, delta, pivots
 
 
-@fast
+@kernel("l1 Field f2 f1 float int l1 f1 l1 f2 f2 f1 b1 b1")
 def improve_mixed_slots(
     places, field, ahead, value, tolerance, starts,
     weight_ptr, choice_weight, share_ptr, paid, share, floor, changed, stop,
@@ -1294,7 +1271,7 @@ def improve_mixed_slots(
         best = np.inf
         for start in range(starts):
             if start == 0:
-                trial[:size] = choice_weight[first : first + size]
+                _copy(choice_weight[first : first + size], trial[:size])
             else:
                 _spread_out(field, i, weight_ptr, first, trial, start)
             worst = np.inf
@@ -1311,22 +1288,22 @@ def improve_mixed_slots(
                     break
             if worst < best - tolerance:
                 best = worst
-                best_weight[:size] = trial[:size]
+                _copy(trial[:size], best_weight[:size])
         floor[i] = best
         present = _worst(field, i, paid, share, share_ptr[i], value)
-        trial[:size] = choice_weight[first : first + size]
-        choice_weight[first : first + size] = best_weight[:size]
+        _copy(choice_weight[first : first + size], trial[:size])
+        _copy(best_weight[:size], choice_weight[first : first + size])
         one[0] = i
         slot_rows(one, field, weight_ptr, choice_weight, share_ptr, paid, share)
         if _worst(field, i, paid, share, share_ptr[i], value) < present - tolerance:
             changed[i] = True
         else:
-            choice_weight[first : first + size] = trial[:size]
+            _copy(trial[:size], choice_weight[first : first + size])
             slot_rows(one, field, weight_ptr, choice_weight, share_ptr, paid, share)
     return pivots[0]
 
 
-@fast
+@helper
 def _spread_out(field, i, weight_ptr, first, weight, start):
     """Distributions for every slot: all choices alike for start 1, random for the others."""
     seed = np.uint64(2654435761) * np.uint64(start)
@@ -1344,7 +1321,7 @@ def _spread_out(field, i, weight_ptr, first, weight, start):
             weight[a] /= total
 
 
-@fast
+@helper
 def _lay_costs(field, i, time, ahead, weight_ptr, first, weight, occupancy, to_go, where, base, cost):
     """What was paid before a time, and what each choice of that time adds to each sample, all other times fixed."""
     samples = base.size
@@ -1403,7 +1380,7 @@ def _lay_costs(field, i, time, ahead, weight_ptr, first, weight, occupancy, to_g
                         row[k] *= occupancy[time, slot - begin, k]
 
 
-@fast
+@helper
 def _solve_time(
     field, i, time, weight_ptr, first, weight, base, cost, tolerance,
     picks, columns, matrix_all, tableau_all, basis, mix, belief, pivots,
@@ -1413,13 +1390,13 @@ def _solve_time(
     begin = field.layer_ptr[i * (field.steps + 1) + time]
     end = field.layer_ptr[i * (field.steps + 1) + time + 1]
     low, high = weight_ptr[begin] - first, weight_ptr[end] - first
-    picks[0, low:high] = weight[low:high]
+    _copy(weight[low:high], picks[0, low:high])
     for k in range(samples):
         total = base[k]
         for a in range(low, high):
             total += weight[a] * cost[a, k]
         columns[0, k] = total
-    present = columns[0].max()
+    present = _largest(columns[0])
     count = 1
     found = present
     mix[0] = 1.0

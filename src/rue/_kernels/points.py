@@ -1,10 +1,11 @@
 """The check of a certificate's points, for `rue.certificate`: plain sums in the order written, nothing reassociated."""
 
 import numpy as np
-from numba import njit
+
+from rue._kernels import helper, kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("L1 L1 I1 F2 f2 I1 F2 F1 I1 l1 float int int b1")
 def check_points(
     choice_ptr, trans_ptr, successor, prob, gap, state, weight, value, follow, follow_ptr, keep, first, last, follows
 ):
@@ -36,7 +37,7 @@ def check_points(
                 break
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _follower(choice_ptr, gap, s, weight, value, point, ahead):
     """What a point, or without one a single step, proves for weights that arrive at a state."""
     samples = ahead.size

@@ -5,10 +5,11 @@ that a policy may take, `alive` the states that it may visit.
 """
 
 import numpy as np
-from numba import njit
+
+from rue._kernels import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel("L1 F2")
 def scan_prob(trans_ptr, prob):
     """One pass over all probabilities.
 
@@ -43,7 +44,7 @@ def scan_prob(trans_ptr, prob):
     return support, worst, bad_transition, bad_sample
 
 
-@njit(cache=True, nogil=True)
+@kernel("I1 int")
 def predecessors(successor, states):
     """The transitions that enter each state: `ptr[S+1]`, `transition[T]`."""
     ptr = np.zeros(states + 1, np.int64)
@@ -60,7 +61,7 @@ def predecessors(successor, states):
     return ptr, transition
 
 
-@njit(cache=True, nogil=True)
+@kernel("L1 I1 I1 I1 B1 b1 b1 b1")
 def backward(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allowed, live):
     """Alive states from which a goal can be reached, in breadth-first order, goals first."""
     states = goal.size
@@ -87,7 +88,7 @@ def backward(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allo
     return seen, order[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel("L1 L1 I1 int b1 b1")
 def forward(choice_ptr, trans_ptr, successor, initial, allowed, live):
     """States that can be reached from `initial`, in breadth-first order."""
     states = choice_ptr.size - 1
@@ -112,7 +113,7 @@ def forward(choice_ptr, trans_ptr, successor, initial, allowed, live):
     return seen, order[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel("L1 L1 I1 I1 I1 B1 b1 b1 b1 b1")
 def retreat(choice_ptr, pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allowed, live, keep):
     """Give up the alive states that are not in `keep`, and what follows from that, in place.
 
@@ -152,7 +153,7 @@ def retreat(choice_ptr, pred_ptr, pred_trans, trans_choice, choice_state, goal, 
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel("L1 I1 I1 I1 B1 b1 b1 b1 F2 bool")
 def attract(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allowed, always, prob, randomised):
     """Alive states that make progress to a goal whatever sample an adversary picks at each step, goals first.
 
@@ -197,7 +198,7 @@ def attract(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allow
     return seen, queue[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel("L1 I1 I1 I1 B1 b1 F2 F2")
 def nearest(pred_ptr, pred_trans, trans_choice, choice_state, goal, live, prob, cost):
     """All states by their estimated cost to a goal in the averaged model: Dijkstra's algorithm.
 
@@ -208,10 +209,17 @@ def nearest(pred_ptr, pred_trans, trans_choice, choice_state, goal, live, prob, 
     samples = prob.shape[1]
     mass = np.zeros(cost.shape[0])
     paid = np.empty(cost.shape[0])
+    total = 0.0
     for c in range(cost.shape[0]):
-        paid[c] = cost[c].sum() / samples
-    paid += 1e-3 * paid.mean() + 1e-100
-    best = np.full(states, np.inf)
+        paid[c] = 0.0
+        for k in range(samples):
+            paid[c] += cost[c, k]
+        paid[c] /= samples
+        total += paid[c]
+    for c in range(cost.shape[0]):
+        paid[c] += 1e-3 * (total / cost.shape[0]) + 1e-100
+    best = np.empty(states)
+    best[:] = np.inf
     done = np.zeros(states, np.bool_)
     order = np.empty(states, np.int32)
     count = 0
@@ -260,8 +268,10 @@ def nearest(pred_ptr, pred_trans, trans_choice, choice_state, goal, live, prob, 
             if q < best[u]:
                 best[u] = q
                 if size == key.size:
-                    key = np.concatenate((key, np.empty(size)))
-                    owner = np.concatenate((owner, np.empty(size, np.int32)))
+                    wider_key, wider_owner = np.empty(2 * size), np.empty(2 * size, np.int32)
+                    for i in range(size):
+                        wider_key[i], wider_owner[i] = key[i], owner[i]
+                    key, owner = wider_key, wider_owner
                 i = size
                 size += 1
                 while i > 0 and key[(i - 1) // 2] > q:

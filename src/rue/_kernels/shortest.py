@@ -8,14 +8,15 @@ Hot loops index with unsigned integers: with signed ones numba looks for negativ
 """
 
 import numpy as np
-from numba import njit
+
+from rue._kernels import kernel
 
 ROUNDING = 2.0**-53
 # Numbers below this lose their precision; it is added to every bound on a rounding error.
 TINY = 1e-290
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("l1 i1 i1 L1 L1 I1 b1")
 def localise(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
     """Rows by place, without self-loops: the choices of all states that share a place, less those in `drop`.
 
@@ -50,7 +51,7 @@ def localise(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
     return row_ptr, choice[:choices], out_ptr[: choices + 1], transition[:transitions], target[:transitions]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 i1 i1 F2 F2 int b1 f2 f2")
 def load(choice, out_ptr, transition, model_prob, model_cost, first, allowed, prob, cost):
     """Fill in the numbers of the samples from `first` on, one row of `prob` and `cost` for each.
 
@@ -80,7 +81,7 @@ def load(choice, out_ptr, transition, model_prob, model_cost, first, allowed, pr
                     prob[b, j] *= scale
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 i1 i1 f1 f1 f1 i1")
 def outward(row_ptr, out_ptr, target, prob, cost, value, policy):
     """First values and a proper policy in one pass from the goals outward.
 
@@ -105,7 +106,7 @@ def outward(row_ptr, out_ptr, target, prob, cost, value, policy):
         value[i] = best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 i1 i1 f1 f1 f1 i1 float")
 def improve(row_ptr, out_ptr, target, prob, cost, value, policy, tolerance):
     """One greedy Gauss–Seidel sweep. A choice is left only for one that is better by more than a tolerance.
 
@@ -141,7 +142,7 @@ def improve(row_ptr, out_ptr, target, prob, cost, value, policy, tolerance):
     return changed, delta
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 i1 f1 f1 f1 i1 int float i1 i1 f1 f1")
 def settle(out_ptr, target, prob, cost, value, policy, sweeps, tolerance, ptr, to, p, own):
     """Gauss–Seidel sweeps with the policy fixed, on a packed copy of its rows, until little changes.
 
@@ -174,7 +175,7 @@ def settle(out_ptr, target, prob, cost, value, policy, sweeps, tolerance, ptr, t
     return delta
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 i1 i1 f1 f1 f1 i1 float f1 int float")
 def steps(row_ptr, out_ptr, target, prob, cost, value, policy, slack, weight, sweeps, ceiling):
     """Upper estimates of the number of steps of any policy that takes only near-tight choices, by sweeps.
 
@@ -208,7 +209,7 @@ def steps(row_ptr, out_ptr, target, prob, cost, value, policy, slack, weight, sw
     return delta
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 i1 i1 f1 f1 f1 f1 i1")
 def prove(row_ptr, out_ptr, target, prob, cost, value, weight, policy):
     """How far `value` must move along `weight` to be proved, once over all choices.
 

@@ -7,7 +7,8 @@ zero times it is zero.
 """
 
 import numpy as np
-from numba import njit
+
+from rue._kernels import helper, kernel
 
 HUGE = 1e300
 # From here on a value counts as infinite.
@@ -43,7 +44,7 @@ FAR = 30.0
 PLUNGE_EVERY = 32
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 i1 L1 L1 I1 b1 b1")
 def localise(order, place, choice_ptr, trans_ptr, successor, ever_live, kept):
     """Rows by place of the kept choices, without self-loops and without transitions that no sample can take."""
     places = order.size
@@ -70,7 +71,7 @@ def localise(order, place, choice_ptr, trans_ptr, successor, ever_live, kept):
     return row_ptr, choice[:choices], out_ptr[: choices + 1], transition[:total], target[:total]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 i1 i1 i1 l1 L1 I1 F2 F2 f2 f2 f2")
 def load(order, row_ptr, choice, out_ptr, transition, trans_ptr, successor, model_prob, model_cost, potential, prob,
          gap):  # fmt: skip
     """Fill in probabilities and gaps c + Tφ − φ ≥ 0, rounded down, of the potentials φ = `potential[S, K]`.
@@ -78,7 +79,8 @@ def load(order, row_ptr, choice, out_ptr, transition, trans_ptr, successor, mode
     An infinite potential marks a dead end. Returns for each sample whether its gaps are zero or more, up to rounding.
     """
     samples = prob.shape[0]
-    sound = np.ones(samples, np.bool_)
+    sound = np.empty(samples, np.bool_)
+    sound[:] = True
     for k in range(samples):
         for i in range(order.size):
             own = potential[order[i], k]
@@ -104,8 +106,8 @@ def load(order, row_ptr, choice, out_ptr, transition, trans_ptr, successor, mode
     return sound
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def relax(live, count, low, high, act, out_ptr, target, prob, gap, value, start, shrink, sweeps, tolerance, ceiling):
+@helper
+def _relax(live, count, low, high, act, out_ptr, target, prob, gap, value, start, shrink, sweeps, tolerance, ceiling):
     """Raise one sample's values of the restricted problem from below by Gauss–Seidel sweeps; returns how many.
 
     Each backup is rounded down, so a value never exceeds the least expected sum of gaps of a policy that takes only the
@@ -131,8 +133,8 @@ def relax(live, count, low, high, act, out_ptr, target, prob, gap, value, start,
     return sweeps
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def visit(live, count, greedy, out_ptr, target, prob, start, visits, left):
+@helper
+def _visit(live, count, greedy, out_ptr, target, prob, start, visits, left):
     """Expected visits of each place under one sample's greedy choices, nearly: mass moves on until little is left."""
     for a in range(count):
         visits[live[a]] = 0.0
@@ -154,7 +156,15 @@ def visit(live, count, greedy, out_ptr, target, prob, start, visits, left):
             break
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
+def _mean(regret):
+    total = 0.0
+    for k in range(regret.size):
+        total += regret[k]
+    return total / regret.size
+
+
+@kernel("i1 int i1 I1 I1 F2 F2 F1 l1 int float int float float f2 f1")
 def measure(live, count, policy, out_ptr, target, prob, gap, offset, order, start, shrink, sweeps, tolerance, ceiling,
             value, regret):  # fmt: skip
     """The largest regret of a policy over all samples, from below by sweeps; it ends early at `ceiling`.
@@ -186,7 +196,7 @@ def measure(live, count, policy, out_ptr, target, prob, gap, offset, order, star
     return worst
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("b1 I1 I1 I1 int b1 i1 i1")
 def reachable(allow, row_ptr, out_ptr, target, start, seen, stack, live):
     """Places that can be reached by allowed choices, in order."""
     places = row_ptr.size - 1
@@ -214,24 +224,24 @@ def reachable(allow, row_ptr, out_ptr, target, start, seen, stack, live):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def before(bound, depth, a, b):
+@helper
+def _before(bound, depth, a, b):
     """Whether node a is to be taken before node b: the lower bound first, then the deeper one."""
     return bound[a] < bound[b] or (bound[a] == bound[b] and depth[a] > depth[b])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def push(heap, size, bound, depth, node):
+@helper
+def _push(heap, size, bound, depth, node):
     """Put a node on the heap of `size` nodes."""
     i = size
-    while i > 0 and before(bound, depth, node, heap[(i - 1) >> 1]):
+    while i > 0 and _before(bound, depth, node, heap[(i - 1) >> 1]):
         heap[i] = heap[(i - 1) >> 1]
         i = (i - 1) >> 1
     heap[i] = node
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def pop(heap, size, bound, depth):
+@helper
+def _pop(heap, size, bound, depth):
     """Take the first node off the heap of `size` nodes."""
     first = heap[0]
     last = heap[size - 1]
@@ -240,9 +250,9 @@ def pop(heap, size, bound, depth):
         j = 2 * i + 1
         if j >= size - 1:
             break
-        if j + 1 < size - 1 and before(bound, depth, heap[j + 1], heap[j]):
+        if j + 1 < size - 1 and _before(bound, depth, heap[j + 1], heap[j]):
             j += 1
-        if before(bound, depth, last, heap[j]):
+        if _before(bound, depth, last, heap[j]):
             break
         heap[i] = heap[j]
         i = j
@@ -250,14 +260,14 @@ def pop(heap, size, bound, depth):
     return first
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def unpack(bits, allow):
+@helper
+def _unpack(bits, allow):
     """A node's set of choices, from bits to flags."""
     for c in range(allow.size):
         allow[c] = (bits[c >> 6] >> np.uint64(c & 63)) & np.uint64(1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("b1 u1")
 def pack(allow, bits):
     """A node's set of choices, from flags to bits."""
     bits[:] = 0
@@ -266,14 +276,14 @@ def pack(allow, bits):
             bits[c >> 6] |= np.uint64(1) << np.uint64(c & 63)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def coarse(tolerance, cut, bound):
+@helper
+def _coarse(tolerance, cut, bound):
     """The tolerance with which a node is solved: no finer than of use."""
     return max(tolerance, LOOSE * (cut - bound)) if cut < ENDLESS else tolerance
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def backup(out_ptr, target, prob, gap, value, c):
+@helper
+def _backup(out_ptr, target, prob, gap, value, c):
     """One choice's expected sum of gaps."""
     q = gap[c]
     for t in range(np.uint64(out_ptr[c]), np.uint64(out_ptr[c + 1])):
@@ -281,7 +291,7 @@ def backup(out_ptr, target, prob, gap, value, c):
     return q
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("i1 int i1 I1 I1 F2 int b1 i1")
 def is_proper(live, count, policy, out_ptr, target, prob, start, seen, stack):
     """Whether a policy reaches a goal with probability one in every sample, on the graph."""
     places = seen.size - 1
@@ -318,8 +328,8 @@ def is_proper(live, count, policy, out_ptr, target, prob, start, seen, stack):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def can_be_proper(live, count, low, high, act, out_ptr, target, prob, gap, start, alive, reached):
+@helper
+def _can_be_proper(live, count, low, high, act, out_ptr, target, prob, gap, start, alive, reached):
     """Whether some policy with these choices reaches a goal with probability one in one sample, on the graph."""
     places = alive.size - 1
     alive[:] = True
@@ -356,7 +366,7 @@ def can_be_proper(live, count, low, high, act, out_ptr, target, prob, gap, start
             return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel("I1 I1 I1 F2 F2 F1 int float int float float i1 f1 l1 l1 b1 i1 f2 f1 b1 i1 int")
 def descend(row_ptr, out_ptr, target, prob, gap, offset, start, shrink, sweeps, tolerance, tie, policy, best, cursor,
             rank, allow, live, value, regret, seen, stack, budget):  # fmt: skip
     """Improve a policy by changing one place's choice at a time; True when no single change does better.
@@ -396,10 +406,10 @@ def descend(row_ptr, out_ptr, target, prob, gap, offset, start, shrink, sweeps, 
             work += 10 * samples * count
             better = worst < best[0] - tie
             if not better and worst < best[0] + tie:
-                better = worst <= best[0] and regret.mean() < best[1] - tie
+                better = worst <= best[0] and _mean(regret) < best[1] - tie
             if better and is_proper(live, count, policy, out_ptr, target, prob, start, seen, stack):
                 best[0] = worst
-                best[1] = regret.mean()
+                best[1] = _mean(regret)
                 cursor[1] = 0
             else:
                 policy[i] = old
@@ -408,8 +418,8 @@ def descend(row_ptr, out_ptr, target, prob, gap, offset, start, shrink, sweeps, 
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def look(live, count, low, high, act, out_ptr, target, prob, gap, value, start, visits, greedy, left, total,
+@helper
+def _look(live, count, low, high, act, out_ptr, target, prob, gap, value, start, visits, greedy, left, total,
          excess, price):  # fmt: skip
     """Each sample's backups of all choices, what they exceed the best by, its greedy choices, and its visits."""
     samples = value.shape[0]
@@ -419,7 +429,7 @@ def look(live, count, low, high, act, out_ptr, target, prob, gap, value, start, 
             best = np.inf
             for j in range(low[i], high[i]):
                 c = act[j]
-                q = backup(out_ptr, target, prob[k], gap[k], value[k], c)
+                q = _backup(out_ptr, target, prob[k], gap[k], value[k], c)
                 total[k, c] = q
                 price[c] = 0.0
                 if q < best:
@@ -427,11 +437,11 @@ def look(live, count, low, high, act, out_ptr, target, prob, gap, value, start, 
                     greedy[k, i] = c
             for j in range(low[i], high[i]):
                 excess[k, act[j]] = total[k, act[j]] - best
-        visit(live, count, greedy[k], out_ptr, target, prob[k], start, visits[k], left)
+        _visit(live, count, greedy[k], out_ptr, target, prob[k], start, visits[k], left)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def believe(live, count, low, high, act, out_ptr, target, prob, gap, total, offset, start, shrink, cut, left, hit,
+@helper
+def _believe(live, count, low, high, act, out_ptr, target, prob, gap, total, offset, start, shrink, cut, left, hit,
             front, fixed, belief, trial, pick, price):  # fmt: skip
     """A bound that couples the samples: the first undecided state that is met gets one choice for all of them.
 
@@ -488,7 +498,8 @@ def believe(live, count, low, high, act, out_ptr, target, prob, gap, total, offs
     # No sum here has more roundings than this, and all its terms are positive.
     safe = 1.0 - (1.0 - shrink) * (VISIT_SWEEPS * (count + 8.0) + samples * (size + 8.0))
     best = -np.inf
-    trial[:] = belief
+    for k in range(belief.size):
+        trial[k] = belief[k]
     for _ in range(BELIEF_ROUNDS):
         bound = 0.0
         for k in range(samples):
@@ -511,7 +522,8 @@ def believe(live, count, low, high, act, out_ptr, target, prob, gap, total, offs
                 pick[k] += hit[k, i] * total[k, act[chosen]]
         if bound > best:
             best = bound
-            belief[:] = trial
+            for k in range(belief.size):
+                belief[k] = trial[k]
         if best >= cut or not bound < ENDLESS:
             break
         spread = 0.0
@@ -542,8 +554,8 @@ def believe(live, count, low, high, act, out_ptr, target, prob, gap, total, offs
     return best * safe + least, size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def strike(front, size, low, high, act, price, cut, allow):
+@helper
+def _strike(front, size, low, high, act, price, cut, allow):
     """Take away the choices of first undecided states that are too dear to be part of a better policy."""
     for f in range(size):
         i = front[f]
@@ -558,14 +570,14 @@ def strike(front, size, low, high, act, price, cut, allow):
                 j += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def split(live, count, low, high, act, value, offset, start, cut, bound, visits, excess, hit, candidate):
+@helper
+def _split(live, count, low, high, act, value, offset, start, cut, bound, visits, excess, hit, candidate):
     """Where to branch (−1 at a leaf), and a policy that suits all samples as well as it can.
 
     With x_k the visits under sample k's greedy choices, D_k(s0) + x_k(s) (Q_k(c) − D_k(s)) estimates what sample k
     comes to when s is given choice c. A soft maximum over the samples makes one number of it, and the sum over choices
     of exp(−what it rises) estimates how many nodes it takes to branch on s: the state with the smallest sum is taken.
-    First undecided states (see `believe`) are preferred, since only they are coupled in the bound.
+    First undecided states (see `_believe`) are preferred, since only they are coupled in the bound.
     """
     samples = value.shape[0]
     bounded = cut < ENDLESS
@@ -614,8 +626,8 @@ def split(live, count, low, high, act, value, offset, start, cut, bound, visits,
     return chosen
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def force(live, count, low, high, act, out_ptr, target, prob, gap, value, trial, offset, start, shrink, sweeps,
+@helper
+def _force(live, count, low, high, act, out_ptr, target, prob, gap, value, trial, offset, start, shrink, sweeps,
           tolerance, cut, bound, i, c, visits, greedy, excess, done):  # fmt: skip
     """The bound when place i takes choice c, and how many sweeps it took.
 
@@ -636,16 +648,20 @@ def force(live, count, low, high, act, out_ptr, target, prob, gap, value, trial,
         if worst < 0:
             break
         done[worst] = 1
-        trial[worst] = value[worst]
-        effort += relax(
+        for state in range(value.shape[1]):
+            trial[worst, state] = value[worst, state]
+        effort += _relax(
             live, count, low, high, act, out_ptr, target, prob[worst], gap[worst], trial[worst], start, shrink, sweeps,
-            coarse(tolerance, cut, bound), cut - offset[worst],
+            _coarse(tolerance, cut, bound), cut - offset[worst],
         )  # fmt: skip
         bound = max(bound, trial[worst, start] + offset[worst])
     return bound, effort
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(
+    "I1 I1 I1 F2 F2 F1 int float int float u2 f1 i1 l1 l1 l1 f1 b1 i1 i1 i1 "
+    "i1 f2 f2 f2 f1 f2 i1 f1 f1 f1 i2 f2 f2 f1 i1 l1 f1 b1 b1 i1 int int"
+)
 def search(row_ptr, out_ptr, target, prob, gap, offset, start, shrink, sweeps, tolerance,
            bits, bound, depth, heap, unused, state, number, allow, live, low, high, act, value, trial, visits, left,
            hit, front, fixed, belief, doubt, greedy, total, excess, price, candidate, rank, regret, seen, alive, stack,
@@ -667,7 +683,7 @@ def search(row_ptr, out_ptr, target, prob, gap, offset, start, shrink, sweeps, t
                 state[NEXT] = -1
             else:
                 # Where memory is short the last of the heap is taken: rather deep, and with few nodes below it.
-                node = heap[state[OPEN] - 1] if state[DEEP] else pop(heap, state[OPEN], bound, depth)
+                node = heap[state[OPEN] - 1] if state[DEEP] else _pop(heap, state[OPEN], bound, depth)
                 state[OPEN] -= 1
                 state[PLUNGE] = state[NODES] % PLUNGE_EVERY == 0
             unused[state[UNUSED]] = node
@@ -676,7 +692,7 @@ def search(row_ptr, out_ptr, target, prob, gap, offset, start, shrink, sweeps, t
                 continue
             state[NODES] += 1
             number[BOUND] = bound[node]
-            unpack(bits[node], allow)
+            _unpack(bits[node], allow)
             count = reachable(allow, row_ptr, out_ptr, target, start, seen, stack, live)
             state[COUNT] = count
             filled = 0
@@ -696,14 +712,14 @@ def search(row_ptr, out_ptr, target, prob, gap, offset, start, shrink, sweeps, t
         if state[PHASE] == SOLVE:
             k = rank[state[SAMPLE]]
             value[k] = 0.0
-            work += state[FILLED] * relax(
+            work += state[FILLED] * _relax(
                 live, count, low, high, act, out_ptr, target, prob[k], gap[k], value[k], start, shrink, sweeps,
-                coarse(tolerance, number[CUT], number[BOUND]), number[CUT] - offset[k],
+                _coarse(tolerance, number[CUT], number[BOUND]), number[CUT] - offset[k],
             )  # fmt: skip
             number[BOUND] = max(number[BOUND], value[k, start] + offset[k])
             hopeless = number[BOUND] >= number[CUT]
             if not hopeless and number[CUT] >= ENDLESS:  # while no proper policy is known, the graph may rule them out
-                hopeless = not can_be_proper(
+                hopeless = not _can_be_proper(
                     live, count, low, high, act, out_ptr, target, prob[k], gap[k], start, alive, seen
                 )
             if hopeless:
@@ -716,23 +732,23 @@ def search(row_ptr, out_ptr, target, prob, gap, offset, start, shrink, sweeps, t
             if state[SAMPLE] == samples:
                 state[PHASE] = SPLIT
         elif state[PHASE] == SPLIT:
-            look(
+            _look(
                 live, count, low, high, act, out_ptr, target, prob, gap, value, start, visits, greedy, left, total,
                 excess, price,
             )  # fmt: skip
             if number[CUT] < ENDLESS:
-                coupled, size = believe(
+                coupled, size = _believe(
                     live, count, low, high, act, out_ptr, target, prob, gap, total, offset, start, shrink, number[CUT],
                     left, hit, front, fixed, belief, doubt, regret, price,
                 )  # fmt: skip
                 number[BOUND] = max(number[BOUND], coupled)
                 if coupled < number[CUT]:
-                    strike(front, size, low, high, act, price, number[CUT], allow)
+                    _strike(front, size, low, high, act, price, number[CUT], allow)
             work += 6 * samples * state[FILLED]
             if number[BOUND] >= number[CUT]:
                 state[PHASE] = POP
                 continue
-            i = split(
+            i = _split(
                 live,
                 count,
                 low,
@@ -754,7 +770,9 @@ def search(row_ptr, out_ptr, target, prob, gap, offset, start, shrink, sweeps, t
             state[BRANCH] = i
             state[CHOICE] = low[i]
             state[PHASE] = CHILD
-            trial[:] = value
+            for k in range(samples):
+                for j in range(value.shape[1]):
+                    trial[k, j] = value[k, j]
             worst = measure(
                 live, count, candidate, out_ptr, target, prob, gap, offset, rank, start, shrink, sweeps,
                 tolerance, number[BEST], trial, regret,
@@ -772,7 +790,7 @@ def search(row_ptr, out_ptr, target, prob, gap, offset, start, shrink, sweeps, t
             if child < number[CUT]:
                 first, end = low[i], high[i]
                 low[i], high[i] = j, j + 1
-                child, effort = force(
+                child, effort = _force(
                     live, count, low, high, act, out_ptr, target, prob, gap, value, trial, offset, start, shrink,
                     sweeps, tolerance, number[CUT], child, i, c, visits, greedy, excess, stack,
                 )  # fmt: skip
@@ -789,7 +807,7 @@ def search(row_ptr, out_ptr, target, prob, gap, offset, start, shrink, sweeps, t
                 if state[PLUNGE] and (state[NEXT] < 0 or child < bound[state[NEXT]]):
                     state[NEXT], node = node, state[NEXT]
                 if node >= 0:
-                    push(heap, state[OPEN], bound, depth, node)
+                    _push(heap, state[OPEN], bound, depth, node)
                     state[OPEN] += 1
             state[CHOICE] += 1
             if state[CHOICE] == high[i]:

@@ -1,9 +1,9 @@
 """Episodes of a policy in one sample, step by step."""
 
-from numba import njit
+from rue._kernels import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel("generator L1 I1 F1 L1 I1 I1 F1 L1 f1 f1 b1 int f1 l1 b1")
 def walk(
     rng, entry_ptr, choice, weight, next_ptr, next_node, start_node, start_weight, trans_ptr, prob, cost,
     goal_node, max_steps, total, steps, reached,

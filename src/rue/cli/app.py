@@ -14,12 +14,14 @@ from rue.cli.compare import compare
 from rue.cli.experiments import experiment, report
 from rue.cli.plot import plot
 from rue.cli.printing import complain
+from rue.cli.warm import warm
 from rue.errors import RueError
 
 COMMANDS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Models": (models.generate, models.learn, models.info, models.convert),
     "Policies": (policies.solve, policies.evaluate, compare, policies.verify, plot, policies.simulate),
     "Experiments": (report,),
+    "Installation": (warm,),
 }
 
 # One line for each command, at the end of its help.

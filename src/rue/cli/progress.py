@@ -1,7 +1,6 @@
 """What people see on standard error while they wait: bars, and that something is compiled."""
 
 import math
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -16,34 +15,47 @@ from rue import specs
 from rue.experiments import Advance
 from rue.model import UMDP
 from rue.solution import Progress, Solver
-from rue.warm import warm_up
+from rue.warm import warm
 
 SECONDS_BEFORE_BAR = 2.0
 SECONDS_BETWEEN_LINES = 30.0
+SECONDS_BETWEEN_NOTICES = 5.0
 
 
 def read_model_and_warm_up(model: str, solvers: Sequence[Solver]) -> UMDP:
-    """The model, read while what the solvers need is made ready."""
+    """The model, read while all that the solvers may call is compiled or loaded."""
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(specs.read_model, model)
         wait([reading], timeout=0.1)
         if not reading.done() or reading.exception() is None:  # a bad model is told at once
-            _warm_up(solvers)
+            with CompileNotice() as notice:
+                warm(solvers, notice)
         return reading.result()
 
 
-def _warm_up(solvers: Sequence[Solver]) -> None:
-    """Compile what the solvers need, which happens once after installation, before any clock is started."""
-    console = Console(stderr=True, highlight=False, quiet=not sys.stderr.isatty())
-    notice = threading.Timer(
-        SECONDS_BEFORE_BAR, lambda: console.print("compiling, once after installation …", style="dim")
-    )
-    notice.daemon = True
-    notice.start()
-    try:
-        warm_up(solvers)
-    finally:
-        notice.cancel()
+class CompileNotice:
+    """Says that kernels are compiled, and which of how many: on one line, or in a pipe on a new one now and then."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._status = self._console.status("") if self._console.is_terminal else None
+        self._told = -math.inf
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __call__(self, progress: Progress) -> None:
+        """What is being compiled."""
+        if self._status is not None:
+            self._status.start()
+            self._status.update(f"{progress.stage}, once after installation")
+        elif progress.seconds - self._told >= SECONDS_BETWEEN_NOTICES:
+            self._told = progress.seconds
+            self._console.print(f"{progress.stage}, once after installation")
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
 
 
 class ProgressBar:

@@ -25,13 +25,11 @@ from rue.experiments.store import FAILED, Record
 from rue.model import UMDP
 from rue.solution import Limits, Solution, Solver
 from rue.solvers import solve
-from rue.warm import warm_up
+from rue.warm import warm
 
 PACKAGES = ("rue", "numpy", "scipy", "numba", "highspy")
 # Problems that a process remembers: its next task is mostly of one of them.
 REMEMBERED = 4
-
-_ready: set[Solver] = set()
 
 
 def perform(task: Task) -> tuple[Record, Solution | None]:
@@ -70,12 +68,9 @@ def new_record(task: Task, error: str | None = None) -> Record:
 
 
 def _make_ready(solver: Solver) -> float:
-    """Compile what a solver needs, once in each process; how long that took."""
-    if solver in _ready:
-        return 0.0
+    """Compile or load what a solver may call; how long that took, which is next to nothing the second time."""
     began = time.perf_counter()
-    warm_up([solver, solver])
-    _ready.add(solver)
+    warm([solver])
     return time.perf_counter() - began
 
 

@@ -50,7 +50,8 @@ from rue.solvers.belief_graph import BeliefGraph, OutOfMemory
 from rue.solvers.compose import handed_over
 from rue.solvers.free_moves import Merged, merge_free
 from rue.solvers.matrix_game import Game, solve_game
-from rue.solvers.portfolio import start_policies
+from rue.solvers.portfolio import METHODS, start_policies
+from rue.solvers.ready import compile_for_bound
 from rue.solvers.supports import infeasible, no_policy_reaches
 
 GIGABYTE = 1e9
@@ -109,6 +110,10 @@ class Adaptive(Solver):
         """What the objective is."""
         return "regret" if self.objective == "regret" else "worst-case cost"
 
+    def kernels(self) -> frozenset[str]:
+        """What `run` may call, and the methods that give policies to begin with."""
+        return frozenset(("beliefs", "controller")).union(*(method.kernels() for method in METHODS))
+
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Take in the policies of other methods, then search until the gap is closed."""
         small = merge_free(model)
@@ -139,6 +144,7 @@ def lower_bound(
     than one percent is left to gain. A cache keeps the best bound that is known.
     """
     check_model(model)
+    compile_for_bound()
     run = Run(check_limits(limits), cache=check_cache(cache), threads=check_threads(threads))
     with run.catching_interrupts():
         certificate = prove_bound(model, run, beliefs=math.inf if limits else REPORT_BELIEFS)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rue._flat import Array
 from rue._kernels import beliefs as kernel
-from rue._kernels.beliefs import ACTIONS, BLOCK, EDGES, NEXTS, NODES, NONE, POINTS, VECTORS, Tree, World
+from rue._kernels.beliefs import ACTIONS, BLOCK, EDGES, NEXTS, NODES, NONE, POINTS, VECTORS, Tree, Vectors, World
 from rue._linear import ranges
 from rue._threads import in_parts
 from rue.certificate import Certificate, gap_below, margin, model_fingerprint, safe_potential
@@ -132,8 +132,8 @@ class BeliefGraph:
         node = _best_nodes(policy, np.minimum(regret, kernel.HUGE).mean(axis=1), graph.goal)
         self._make_room({VECTORS: BLOCK * (node.size + 1)})
         kernel.add_given(
-            self.tree, policy.node_state[node].astype(np.int32), (-1 - self.offset[-1] - node).astype(np.int32),
-            np.minimum(regret[node], kernel.HUGE), self.world.fallback,
+            _vectors(self.tree), policy.node_state[node].astype(np.int32),
+            (-1 - self.offset[-1] - node).astype(np.int32), np.minimum(regret[node], kernel.HUGE), self.world.fallback,
         )  # fmt: skip
         self.policies.append(policy)
         self.policy_bytes += sum(array.nbytes for array in (*part_of(policy), policy.next_ptr, policy.entry_ptr))
@@ -142,7 +142,7 @@ class BeliefGraph:
     def root_vectors(self) -> tuple[Array, Array]:  # [J], [J, K]
         """The vectors at the initial state that are finite in all samples, the newest first, and their regrets."""
         found = np.empty(self.tree.vector_number[self.model.graph.initial], np.int32)
-        kernel.root_vectors(self.tree, self.model.graph.initial, found)
+        kernel.root_vectors(_vectors(self.tree), self.model.graph.initial, found)
         alpha = self.tree.alpha[found]
         finite = alpha.max(axis=1) < kernel.HUGE
         return found[finite], alpha[finite]
@@ -191,9 +191,8 @@ class BeliefGraph:
 
     def grow(self) -> None:
         """Open the graph where the bounds are furthest apart as seen from the root."""
-        nodes, excess = np.empty(self.visited, np.int32), np.empty(self.visited)
-        most = max(64, int(MOST * self.visited))
-        count = kernel.frontier(self.tree, self.order, self.visited, PART, most, nodes, excess)
+        nodes, excess = self._frontier()
+        count = nodes.size
         self._scan(nodes, count)
         done, before = 0, self.nodes
         at_once = max(GROW_WORK // (self.world.widest**2 * self.model.samples), 1)
@@ -206,6 +205,20 @@ class BeliefGraph:
         fresh = np.arange(before, self.nodes, dtype=np.int32)
         self._scan(fresh, fresh.size)
         self.opened = int(count)
+
+    def _frontier(self) -> tuple[Array, Array]:
+        """The nodes where the survey came to an end, and how far their bounds are apart as seen from the root.
+
+        Those that are furthest apart come first: as many as make up a part of all that is missing, and not too many.
+        """
+        tree, node = self.tree, self.order[: self.visited]
+        took = tree.took[node]
+        node = node[(took == NONE) | (tree.first[np.maximum(tree.slot[node] + took, 0)] == NONE)]
+        excess = tree.reach[node] * (tree.up[node] - tree.low[node])
+        rank = np.argsort(-excess, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(excess[rank]), PART * excess.sum())) + 1
+        rank = rank[: min(enough, max(64, int(MOST * self.visited)))]
+        return node[rank], excess[rank]
 
     def _scan(self, nodes: Array, count: int) -> None:
         """Let nodes look at what is new at their states, as far as there is time."""
@@ -245,7 +258,7 @@ class BeliefGraph:
         if 2 * (self.tree.state.size + self.world.widest) > self.tree.table.size:
             size = 1 << int(np.ceil(np.log2(2.5 * (self.tree.state.size + self.world.widest))))
             self.tree = self.tree._replace(table=np.full(size, NONE, np.int32))
-            kernel.rehash(self.tree)
+            kernel.rehash(self.tree.state[: self.nodes], self.tree.likely[: self.nodes], self.tree.table)
 
     def _growth(self, wanted: dict[int, int]) -> dict[int, int] | None:
         """The sizes that groups of arrays are to have, of those that are too small; None if memory forbids it."""
@@ -279,25 +292,29 @@ class BeliefGraph:
         kept = np.union1d(near, self.favourites).astype(np.int32)
         used = int(tree.count[VECTORS])
         mark, stack = np.empty(used, np.int8), np.empty(used + 1, np.int32)
-        kernel.mark_vectors(self.world, tree, kept, mark, stack)
-        held, behind = int((mark == 2).sum()), int((mark == 1).sum())
-        size = held + behind + BLOCK * (self.model.graph.states + 4)
+        trans_ptr, fallback, held = self.world.trans_ptr, self.world.fallback, tree.vector[: self.nodes]
+        kernel.mark_vectors(trans_ptr, fallback, _vectors(tree), held, kept, mark, stack)
+        in_use = int((mark == 2).sum())
+        size = in_use + int((mark == 1).sum()) + BLOCK * (self.model.graph.states + 4)
         states = self.model.graph.states
         count = tree.count.copy()
         count[VECTORS] = count[NEXTS] = 0
         fresh = tree._replace(
             count=count,
-            alpha=np.empty((max(size, 2 * held), self.model.samples)),
-            choice=np.empty(max(size, 2 * held), np.int32),
-            next_ptr=np.zeros(max(size, 2 * held), np.int64),
+            alpha=np.empty((max(size, 2 * in_use), self.model.samples)),
+            choice=np.empty(max(size, 2 * in_use), np.int32),
+            next_ptr=np.zeros(max(size, 2 * in_use), np.int64),
             next_vector=np.empty(tree.next_vector.size, np.int32),
-            vector_block=np.full(max(size, 2 * held) // BLOCK + 1, NONE, np.int32),
+            vector_block=np.full(max(size, 2 * in_use) // BLOCK + 1, NONE, np.int32),
             vector_number=np.zeros(states, np.int32),
             vector_last=np.full(states, NONE, np.int32),
         )
         place = np.full(used, NONE, np.int32)
         index = np.empty(used + 1, np.int32)
-        kernel.move_vectors(self.world, tree, fresh, mark, place, index)
+        state, seen = tree.state[: self.nodes], tree.seen_vectors[: self.nodes]
+        kernel.move_vectors(
+            trans_ptr, fallback, _vectors(tree), _vectors(fresh), state, seen, held, mark, place, index
+        )  # fmt: skip
         self.favourites = place[self.favourites]
         self.tree = fresh
 
@@ -404,3 +421,11 @@ def _best_nodes(policy: Policy, mean: Array, goal: Array) -> Array:
     _, first = np.unique(policy.node_state[by_state], return_index=True)
     node = np.union1d(by_state[first], policy.start_node)
     return np.asarray(node[~goal[policy.node_state[node]]])
+
+
+def _vectors(tree: Tree) -> Vectors:
+    """The arrays of a graph that have to do with vectors."""
+    return Vectors(
+        tree.count, tree.alpha, tree.choice, tree.next_ptr, tree.next_vector,
+        tree.vector_block, tree.vector_number, tree.vector_last,
+    )  # fmt: skip

@@ -86,15 +86,33 @@ def merged(policy: Policy) -> Policy:
     """
     policy = trimmed(policy)
     label, labels = _labels(policy)
-    block = controller.alike(
-        policy.next_ptr[policy.entry_ptr], policy.next_node, label, labels, policy.node_state, policy.graph.states
-    )
-    node, place = _by_first(block)
+    before_ptr, before = _grouped(policy.next_node, policy.nodes)
+    blocks = _partition(policy.node_state, policy.graph.states)
+    controller.alike(policy.next_ptr[policy.entry_ptr], before_ptr, before, *blocks, *_partition(label, labels))
+    node, place = _by_first(blocks[4])
     start, start_block = _by_first(place[policy.start_node])
     if node.size == policy.nodes and start.size == policy.start_node.size:
         return policy
     start_weight = np.bincount(start_block, weights=policy.start_weight)
     return _kept(policy, node, place, place[policy.start_node[start]], start_weight)
+
+
+def _grouped(key: Array, keys: int) -> tuple[Array, Array]:
+    """The elements of each key in order, `member[ptr[k]:ptr[k+1]]`."""
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(key, minlength=keys))])
+    return ptr, np.argsort(key, kind="stable")
+
+
+def _partition(key: Array, keys: int) -> tuple[Array, Array, Array, Array, Array, int]:
+    """The elements by key: where each set begins and ends among its members, their places and sets, and how many."""
+    ptr, member = _grouped(key, keys)
+    used = np.flatnonzero(np.diff(ptr))
+    first, past = np.empty(key.size, np.int64), np.empty(key.size, np.int64)
+    first[: used.size], past[: used.size] = ptr[used], ptr[used + 1]
+    place, set_of = np.empty(key.size, np.int64), np.empty(key.size, np.int64)
+    place[member] = np.arange(key.size)
+    set_of[member] = np.repeat(np.arange(used.size), np.diff(ptr)[used])
+    return first, past, member, place, set_of, used.size
 
 
 def _labels(policy: Policy) -> tuple[Array, int]:

@@ -100,6 +100,10 @@ class ExactStationary(Solver):
         if real_number("gap", self.gap, wanted, 0, 1) == 1:
             raise BadInput(f"gap is {self.gap}; expected {wanted}")
 
+    def kernels(self) -> frozenset[str]:
+        """What `run` may call."""
+        return frozenset(("stationary", "game"))
+
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Branch and bound, first on pruned choices."""
         graph = model.graph

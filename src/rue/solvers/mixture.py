@@ -71,6 +71,10 @@ class Mixture(Solver):
     name = "mixture"
     measures = "regret"
 
+    def kernels(self) -> frozenset[str]:
+        """What `run` may call."""
+        return frozenset(("mixture", "game", "controller"))
+
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Fill the pool, then solve the game and search for policies that improve it, in turns."""
         values = optimal_values(model, run=run)

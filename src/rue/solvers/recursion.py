@@ -101,6 +101,19 @@ class Recursion(Solver):
 
     needs_values: ClassVar[bool] = False
 
+    def kernels(self) -> frozenset[str]:
+        """What `run` may call: from two steps on slots, and from three on, or for other options, also trees."""
+        wanted = {"game"}
+        if self.options != "deterministic":
+            wanted.add("options.improve_mixed")
+        if self.steps > 1:
+            wanted |= {"layout", "options.look_ahead", "options.slot_rows", "options.improve_slots"}
+        if self.steps > 2 or (self.steps > 1 and self.options != "deterministic"):
+            wanted |= {"options.plans_of_slots", "options.tree_rows", "options.improve_trees"}
+        if self.steps > 1 and self.options == "stochastic":
+            wanted.add("options.improve_mixed_slots")
+        return frozenset(wanted)
+
     @abstractmethod
     def gap(self, model: UMDP, values: OptimalValues | None) -> Array:  # [C, K]
         """g_k of every choice; `values` are there if `needs_values` says so."""

@@ -26,6 +26,7 @@ from rue.solution import (
 from rue.solvers.adaptive import REPORT_SIZE, prove_bound, verified_of
 from rue.solvers.adversary import typical_cost
 from rue.solvers.cross_check import Evidence, check_judge, check_values, max_regret
+from rue.solvers.ready import ensure_compiled
 from rue.solvers.supports import why_none_reaches
 
 # Regrets that differ by no more than this fraction of the largest V*, or of a typical cost, are equal.
@@ -47,7 +48,7 @@ def solve(
     A limit, or Ctrl-C, ends the search with the best policy so far and says so in `status`. `progress` is called
     with a `Progress` every now and then. Then a little is spent on a bound from below on what any policy could do,
     unless the solver has one, a limit was reached, the model is very large, or `bound` is False. `seconds` is the
-    solver's time alone.
+    solver's time alone: all that it may call is compiled before its clock is started.
 
     The result depends on the arguments alone: not on earlier calls, unless a `cache` carries over what they found, and
     not on the number of `threads`, all cores unless given. Only a limit of seconds makes it depend on the machine.
@@ -56,7 +57,9 @@ def solve(
     if not isinstance(solver, Solver):
         raise BadInput(f"the solver is {solver!r}; expected a solver object such as rue.Regret()")
     flag("bound", bound)
-    run = Run(check_limits(limits), progress, check_cache(cache), check_threads(threads))
+    limits = check_limits(limits)
+    ensure_compiled(solver, progress, bound)
+    run = Run(limits, progress, check_cache(cache), check_threads(threads))
     evidence = Evidence(model)
     try:
         with run.catching_interrupts():

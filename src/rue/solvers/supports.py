@@ -14,7 +14,7 @@ from rue.model import UMDP
 from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Status
 from rue.solvers.base import wandering
-from rue.solvers.compose import merged, part_of, put_together
+from rue.solvers.compose import part_of, put_together
 from rue.structure import jointly_proper
 
 
@@ -57,7 +57,7 @@ def _folded(unfolded: Unfolded) -> Policy:
     first = np.cumsum(length) - length
     following[first[entry] + unfolded.transition[own] - graph.trans_ptr[choice[entry]]] = alone.nodes + small.next_node
     part = (unfolded.state[small.node_state], np.diff(small.entry_ptr), choice, small.weight, following)
-    return merged(put_together(graph, [part_of(alone), part], alone.nodes + small.start_node, small.start_weight))
+    return put_together(graph, [part_of(alone), part], alone.nodes + small.start_node, small.start_weight)
 
 
 def fallback(model: UMDP, run: Run) -> Policy:

@@ -9,6 +9,8 @@ import numpy as np
 from rue._flat import Array
 from rue._kernels import layout as arrange
 from rue._kernels import options as kernel
+from rue._kernels.layout import Field
+from rue._kernels.options import Search
 from rue._linear import ranges
 from rue.solution import Run
 from rue.solvers.compose import Part
@@ -78,6 +80,7 @@ class Slots(Options):
             places, self.layout.field, given.ahead, given.lowered, given.value, given.weight, given.level,
             given.tolerance, given.accept, self.belief, self.weight_ptr, self.weight, self.layout.share_ptr,
             self.paid, self.share, found.floor, found.carried, found.changed, self.budget, stop,
+            _memory(self.layout.field, places),
         )  # fmt: skip
         self.count(nodes)
         self.broke_off += broke_off
@@ -130,3 +133,41 @@ class MixedSlots(Slots):
             self.weight, self.layout.share_ptr, self.paid, self.share, found.floor, found.changed, stop,
         )  # fmt: skip
         self.count(pivots)
+
+
+def _memory(field: Field, places: Array) -> Search:
+    """Memory of the search for the options in `places`."""
+    samples = field.prob.shape[1]
+    steps = field.steps
+    layer = places[:, None] * (steps + 1) + np.arange(steps + 1)
+    widest = int((field.layer_ptr[layer + 1] - field.layer_ptr[layer]).max(initial=1))
+    most_tree = int(field.tree_size[steps, field.roots[places]].max(initial=1))
+    most = int(np.diff(field.choice_ptr).max(initial=1))
+    return Search(
+        np.empty((steps + 1, samples)),
+        np.empty((steps + 1, 6), np.int64),
+        np.empty((steps + 1, 2)),
+        np.empty(most_tree, np.int32),
+        np.empty((steps + 1, field.choice_ptr.size - 1), np.int32),
+        np.zeros(steps + 1, np.int64),
+        np.empty((steps, widest), np.int64),
+        np.zeros((steps, widest), np.int64),
+        np.empty((steps, widest), np.int64),
+        np.empty((steps, widest, most), np.int64),
+        np.empty((steps, widest, most)),
+        np.empty((steps, widest + 1)),
+        np.empty((steps, widest + 1)),
+        np.zeros((steps, widest + 1), np.int64),
+        np.zeros(steps, np.int64),
+        np.empty((steps, widest, samples)),
+        np.empty((steps, samples)),
+        np.empty((widest, most, samples)),
+        np.empty((widest + 1, samples)),
+        np.empty((widest + 1, samples)),
+        np.empty(widest, np.int64),
+        np.empty(widest),
+        np.empty(samples),
+        np.empty(samples),
+        np.empty((steps, widest), np.int64),
+        np.empty(samples),
+    )
