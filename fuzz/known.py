@@ -18,16 +18,7 @@ class Known:
     pattern: str
 
 
-KNOWN = (
-    Known("wide bounds on V* are called solved", "status", r"Adaptive.*: solved with the objective \[0, [1-9]"),
-    Known("finding 36", "closes", ""),
-    Known("finding 5", "solves", r"BadInput: options of \d+ steps have"),
-    Known("finding 40", "traceback", r"Exceeds the limit \(4300 digits\)"),
-    Known("finding 46", "traceback", r"rue (info|plot|convert|evaluate|solve|simulate) "),
-    Known("finding 46", "json", r"rue (info|evaluate) "),
-    Known("finding 12", "warning", r"policy.py:\d+: (Casting complex|invalid value)"),
-    Known("a warning besides the one line", "warning", r"overflow encountered"),
-)
+KNOWN = (Known("finding 36", "closes", ""),)
 
 
 def known_as(failure: Failure) -> str | None:

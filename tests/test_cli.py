@@ -244,7 +244,7 @@ def test_solve_gives_the_figures_of_the_library(run, arguments, solver, short):
     assert list(facts["regret"]) == ["0", "1", "2", "3"]
     assert_close(list(facts["regret"].values()), expected.regret)
     assert_close(facts["mean_regret"], sum(expected.regret) / 4)
-    assert facts["max_regret"]["upper"] == max(facts["regret"].values())
+    assert 0 <= facts["max_regret"]["upper"] - max(facts["regret"].values()) < 1e-9  # the error of the judge
     assert facts["seconds"] >= 0
     stored = rue.load("s.rue")
     assert stored.solver == solver
@@ -1069,7 +1069,7 @@ def test_ctrl_c_ends_the_search_with_a_policy(stage, tmp_path):
     assert solution.status is rue.Status.INTERRUPTED
     assert len(solution.regret) == 15
     assert all(0 <= regret < math.inf for regret in solution.regret)
-    assert solution.max_regret.upper == max(solution.regret)
+    assert 0 <= solution.max_regret.upper - max(solution.regret) < 1e-9
 
 
 INTERRUPTED_COMMAND = """

@@ -83,7 +83,7 @@ def test_copies_and_pickles_are_frozen_too():
         assert not again.graph.successor.flags.writeable
     back = pickle.loads(pickle.dumps(solution))
     assert back.regret == solution.regret and back.solver == solution.solver
-    assert rue.evaluate(model, back.policy).max_regret == solution.max_regret.upper
+    assert rue.evaluate(model, back.policy).at_most == solution.max_regret.upper
     with pytest.raises(ValueError, match="read-only"):
         rue.optimal_values(model).upper[0, 0] = 0.0
 
@@ -216,3 +216,14 @@ def test_stationary_policies_from_actions_and_from_probabilities():
     # By hand: v = 1/2 (1 + p·0.5 + (1 − p) v) + 1/2 · 3
     for p, value in zip((0.9, 0.5), rue.evaluate(model, mixed).value, strict=True):
         assert value == pytest.approx((0.5 * (1 + p * 0.5) + 1.5) / (1 - 0.5 * (1 - p)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_long_rows_are_divided_by_their_sum_once(seed):
+    rng = np.random.default_rng(seed)
+    transition = rng.dirichlet(np.ones(300), size=(2, 301, 1))
+    transition = np.concatenate([transition, np.zeros((2, 301, 1, 1))], axis=3)
+    transition[..., 300] = 1e-9 * rng.random((2, 301, 1))  # sums are off by a little
+    model = rue.UMDP.from_dense(transition, np.ones((2, 301, 1)), initial=0, goals=[300])
+    again = rue.UMDP(model.graph, model.prob.copy(), model.cost)
+    assert (again.prob == model.prob).all()

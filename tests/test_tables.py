@@ -201,7 +201,7 @@ class TestTables:
                                                 "t train", "wilcoxon train", "t test", "wilcoxon test"]  # fmt: skip
         summary = table(tables, "summary")
         assert summary.columns == ("method", "problems", "max regret, train", "max regret, test", "seconds",
-                                   "above bound")  # fmt: skip
+                                   "gap")  # fmt: skip
         assert [c.text for c in summary.rows[0].cells] == [
             "3", "0.750; 0.43", "1.000 (1 ∞); 0.00", "3.00", "700.0 %",
         ]  # fmt: skip

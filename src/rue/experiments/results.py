@@ -75,10 +75,13 @@ class Group:
 
     @cached_property
     def gap(self) -> Array:
-        """How far the max regret (train) is above the bound, as a part of the bound; infinite where none is proved."""
+        """(max regret − bound) / max regret, on the training samples, as everywhere (see `Solution.gap`).
+
+        1 where no bound is proved, infinite where the regret is.
+        """
         bound = self.bound[:, np.newaxis]
         with np.errstate(divide="ignore", invalid="ignore"):
-            gap = np.maximum(self.train / bound - 1.0, 0.0)
+            gap = np.where(np.isinf(self.train), np.inf, np.maximum(1.0 - bound / self.train, 0.0))
         gap = np.where((self.train <= NO_REGRET) | np.isinf(bound), 0.0, gap)
         return np.where(np.isnan(self.train), np.nan, gap)
 

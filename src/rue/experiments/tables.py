@@ -107,12 +107,12 @@ def _summary(
     columns["seconds"] = _moments(group.seconds, lambda moments: _seconds_text(moments.mean))
     if "seconds" in published:
         columns[f"{source}, seconds"] = _published(group, published, "seconds")
-    columns["above bound"] = _above_bound(group)
+    columns["gap"] = _gaps(group)
     caption = (
         f"Mean; standard deviation of max regret, on each problem divided by the largest finite one of "
         f"{_in_words(group.reference, group.methods)}, over {_count(len(group.problems), 'problem')}"
         f"{' of ' + _count(len(group.sizes), 'size') if len(group.sizes) > 1 else ''}; mean seconds of the solver; "
-        f"median of how far the max regret (train) is above what is proved to be the least that any policy can reach."
+        "median gap, (max regret − proved bound for every policy) / max regret, on the training samples."
     )
     return _table(group, "summary", "all problems", caption, columns, tuple(_notes(group, reference)))
 
@@ -257,7 +257,7 @@ def _published(group: Group, published: Mapping[str, Mapping[str, float]], what:
     return cells
 
 
-def _above_bound(group: Group) -> list[Cell]:
+def _gaps(group: Group) -> list[Cell]:
     cells = []
     for column in group.gap.T:
         known = column[~np.isnan(column)]

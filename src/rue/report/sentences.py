@@ -156,22 +156,22 @@ def _all_but(unsure: Sequence[str], others: int) -> str:
 
 
 def _distance(group: Group) -> str:
-    """How far the best method is above what is proved to be possible; of several, the one that is nearest to it."""
+    """The gap of the best method; of several, of the one whose largest gap is smallest."""
     best = _best(group, "train")
     if not best:
         return ""
     chosen = min(best, key=lambda number: _farthest(group.gap[:, number]))
     gap, endless = group.gap[:, chosen], np.isinf(group.train[:, chosen])
-    known = gap[np.isfinite(gap)]
+    unknown = (group.bound == 0) & (gap > 0) & ~endless
+    known = gap[np.isfinite(gap) & ~unknown]
     if not known.size:
         reason = "no bound is proved" if not endless.all() else "all regrets are infinite"
         return f"How far that is from the best possible is not known, as {reason}"
     most, middle = percent(float(known.max())), percent(float(np.median(known)), ROUND_HALF_EVEN)
-    what = f"Of these {group.methods[chosen]}" if len(best) > 1 else "That"
-    unknown = int((np.isinf(gap) & ~endless).sum())
-    except_on = [f"{count(unknown, 'problem')} without a bound"] * (unknown > 0)
+    what = f"Of these {group.methods[chosen]} leaves" if len(best) > 1 else "That leaves"
+    except_on = [f"{count(int(unknown.sum()), 'problem')} without a bound"] * bool(unknown.any())
     except_on += [f"{count(int(endless.sum()), 'problem')} with infinite regret"] * bool(endless.any())
-    text = f"{what} is at most {most} above what is proved to be the best possible (median {middle})"
+    text = f"{what} a gap of at most {most} to the best possible (median {middle})"
     return text + (f", except on {listed(except_on)}" if except_on else "")
 
 
@@ -205,8 +205,8 @@ def _best_policy(rows: Sequence[Row], bound: float) -> str:
         f"{number_text(best.train)}."
     )
     if bound > 0:
-        above = f"at most {percent(best.train / bound - 1)} above that" if best.train > bound else "the best possible"
-        text += f" No policy of any kind has less than {at_least(bound)}: this one is {above}."
+        gap = f"leaves a gap of {percent(1 - bound / best.train)}" if best.train > bound else "is the best possible"
+        text += f" No policy of any kind has less than {at_least(bound)}: this one {gap}."
     elif best.train > 0:
         text += " No bound is proved, so better policies may exist."
     return text
