@@ -19,12 +19,26 @@ import typer
 
 import rue
 from rue import cli, experiments, specs
+from rue._kernels import KERNELS
 from rue.cli import app
 from rue.cli import compare as compare_command
 from rue.cli import experiments as experiments_of_the_command_line
 from rue.io import files
+from rue.solvers.ready import kernels_of
 
-COMMANDS = ("generate", "learn", "info", "solve", "evaluate", "compare", "verify", "simulate", "plot", "convert")
+COMMANDS = (
+    "generate",
+    "learn",
+    "info",
+    "solve",
+    "evaluate",
+    "compare",
+    "verify",
+    "simulate",
+    "plot",
+    "convert",
+    "warm",
+)
 GRID = "disaster:width=5,height=4,samples=4,seed=2"
 
 
@@ -977,6 +991,13 @@ def test_help_of_a_command(run, command):
 @pytest.mark.parametrize("command", ["generate", "learn", "info", "solve", "evaluate", "compare", "simulate"])
 def test_every_command_that_reports_can_do_so_in_json(run, command):
     assert "--json" in run(command, "--help").words
+
+
+def test_warm_compiles_what_methods_need_and_says_where_it_is(run):
+    facts = run("warm", "--methods", "average", "--json").json
+    assert facts["kernels"] == len(kernels_of(rue.Average())) and Path(facts["folder"]).is_dir()
+    words = run("warm").words
+    assert words.startswith(f"{len(KERNELS)} kernels are ready after ") and facts["folder"] in words.replace(" ", "")
 
 
 def test_no_arguments_show_the_help_and_no_empty_complaint(run):

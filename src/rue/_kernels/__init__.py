@@ -8,7 +8,8 @@ the array is read-only, as those of a model are, and its number of dimensions; o
 or the name of a record. So everything can be compiled before it is needed, and nothing is compiled twice.
 
 A *helper*, whose name begins with an underscore, is called by kernels alone, never from Python: it is compiled in a
-third of the time without what such a call needs. It must not allocate arrays.
+third of the time without what such a call needs. It must not allocate arrays. To numba a constant, or an index of
+another width, is another type: `np.int64(0)` where a helper gets both a constant and a variable saves a compilation.
 """
 
 import gc

@@ -323,6 +323,7 @@ def plant(world, tree, s, belief):
     """The root: a state at which nothing is known."""
     likely = np.empty(belief.size)
     likely[:] = 1.0
+    s = np.int32(s)
     _, place = _find(tree, s, likely)
     _add_node(world, tree, s, likely, belief, np.empty(belief.size), place)
 
@@ -402,7 +403,7 @@ def _lower_up(world, tree, node, belief, worth, weight, alpha):
         tree.count, tree.alpha, tree.choice, tree.next_ptr, tree.next_vector,
         tree.vector_block, tree.vector_number, tree.vector_last,
     )  # fmt: skip
-    v = _add_vector(vectors, s, c, alpha)
+    v = _add_vector(vectors, s, np.int32(c), alpha)
     tree.next_ptr[v] = begin
     tree.count[NEXTS] += size
     for i in range(size):
@@ -490,7 +491,7 @@ def load(world, tree, belief, first, last):
     """Begin again at another belief, with the first bounds. Different nodes may be done at the same time."""
     weight = np.empty(belief.size)
     for node in range(first, last):
-        _set_weight(tree, node, belief, weight)
+        _set_weight(tree, np.int32(node), belief, weight)
         tree.up[node] = _dot(weight, tree.alpha[tree.vector[node]])
         slot = tree.slot[node]
         s = tree.state[node]
@@ -530,7 +531,7 @@ def _full_order(world, tree, order, stack, place):
     tree.count[STAMP] += 1
     stamp = tree.count[STAMP]
     filled = 0
-    top = 0
+    top = np.int64(0)
     stack[0] = 0
     place[0] = 0
     tree.stamp[0] = stamp
@@ -759,7 +760,7 @@ def move_vectors(trans_ptr, fallback, old, new, state, seen, held, mark, place, 
             at = begin[s] + s + i
             before[at + 1] = before[at]
             if mark[v] == 2:
-                place[v] = _add_vector(new, s, old.choice[v], old.alpha[v])
+                place[v] = _add_vector(new, np.int32(s), old.choice[v], old.alpha[v])
                 before[at + 1] += 1
     for node in range(state.size):
         s = state[node]

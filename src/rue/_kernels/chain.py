@@ -288,7 +288,7 @@ def settle(part_ptr, part, row_ptr, target, prob, cost, value, weight, sweeps, t
         begin = part_ptr[p]
         end = part_ptr[p + 1]
         if end == begin + 1:
-            _sweep(begin, end, row_ptr, target, prob, cost, value, weight, 1, tolerance, now, steps, change)
+            _sweep(begin, end, row_ptr, target, prob, cost, value, weight, np.int64(1), tolerance, now, steps, change)
             continue
         most = min(sweeps, LEAST_SWEEPS + (end - begin) ** 2 // 8)
         _sweep(begin, end, row_ptr, target, prob, cost, value, weight, most, tolerance, now, steps, change)
@@ -479,7 +479,9 @@ def prove_nodes(
                     continue
                 seen[i] = True
                 queue[0] = i
-                reached = _reach_back(queue, 1, seen, before_ptr, before, owner, transition, model_prob, first + k)
+                reached = _reach_back(
+                    queue, np.int64(1), seen, before_ptr, before, owner, transition, model_prob, first + k
+                )
                 for q in range(reached):
                     largest[queue[q], k] = largest[i, k]
     for i in range(count):
@@ -567,8 +569,8 @@ def surely_ends(before_ptr, before, owner, transition, model_prob, first, ends):
         hopeful[:] = False
         hopeful[count] = True
         queue[0] = count
-        _reach_back(queue, 1, hopeful, before_ptr, before, owner, transition, model_prob, first + k)
-        filled = 0
+        _reach_back(queue, np.int64(1), hopeful, before_ptr, before, owner, transition, model_prob, first + k)
+        filled = np.int64(0)
         for i in range(count + 1):
             lost[i] = not hopeful[i]
             if lost[i]:

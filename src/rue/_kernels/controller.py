@@ -59,7 +59,7 @@ def alike(
     # What leads to the first block is told from the rest by what leads to all others.
     block, bundle = 1, 0
     while bundle < bundles:
-        touched = 0
+        touched = np.int64(0)
         for i in range(bundle_first[bundle], bundle_past[bundle]):
             touched = _mark(
                 owner[bundle_member[i]], block_first, block_member, block_place, block_of, block_marked,
@@ -70,7 +70,7 @@ def alike(
         )  # fmt: skip
         bundle += 1
         while block < blocks:
-            touched = 0
+            touched = np.int64(0)
             for i in range(block_first[block], block_past[block]):
                 node = block_member[i]
                 for j in range(before_ptr[node], before_ptr[node + 1]):

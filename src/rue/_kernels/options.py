@@ -648,7 +648,7 @@ def _carry(
     ends = field.layer_ptr[i * (field.steps + 1) + field.steps + 1] - begin
     new_paid[:, :] = 0.0
     new_share[:ends, :] = 0.0
-    _spread(field, plan, 1.0, held, stack, where, 0, new_paid[0], new_share)
+    _spread(field, plan, 1.0, held, stack, where, np.int64(0), new_paid[0], new_share)
     total = 0.0
     for e in range(ends):
         for k in range(belief.size):
@@ -668,7 +668,7 @@ def _write_mixture(
     new_share[:ends, :] = 0.0
     for j in range(fresh.size):
         if fresh[j] > 0.0:
-            _spread(field, plans[j], fresh[j], held, stack, where, 0, new_paid[0], new_share)
+            _spread(field, plans[j], fresh[j], held, stack, where, np.int64(0), new_paid[0], new_share)
     begin = field.layer_ptr[i * (field.steps + 1) + field.steps]
     cost = 0.0
     for k in range(samples):
@@ -810,7 +810,7 @@ def _open_layer(field, i, time, ahead, search, stop):
             return np.inf
         s = field.layer_state[begin + search.slot[time, w]]
         here = search.occupancy[time, w]
-        count = 0
+        count = np.int64(0)
         for c in range(field.choice_ptr[s], field.choice_ptr[s + 1]):
             cost = 0.0
             for k in range(samples):
@@ -1022,7 +1022,7 @@ def _search(field, i, ahead, best, search, nodes, stop):
     search.base[0, :] = 0.0
     for time in range(1, steps):
         _mark(field, i, time, search.where[time])
-    time = 0
+    time = np.int64(0)
     opening = True
     while time >= 0:
         if stop[0] or nodes[0] > nodes[1]:
@@ -1397,7 +1397,7 @@ def _solve_time(
             total += weight[a] * cost[a, k]
         columns[0, k] = total
     present = _largest(columns[0])
-    count = 1
+    count = np.int64(1)
     found = present
     mix[0] = 1.0
     belief[:] = 1.0 / samples

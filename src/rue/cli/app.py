@@ -35,6 +35,7 @@ EXAMPLES = {
     "compare": "rue compare d8.rue --methods reg-d3,milp,adaptive --seconds 30 --report d8.html",
     "verify": "rue verify d8.rue s.rue",
     "plot": "rue plot d8.rue s.rue -o policy.png",
+    "warm": "rue warm --methods reg-d3,adaptive",
     "simulate": "rue simulate d8.rue s.rue --sample 3 --episodes 1000 --seed 0",
     "report": "rue report results -o report.html",
     "run": "rue experiment run experiments/paper-small.toml --store results --jobs 2",
