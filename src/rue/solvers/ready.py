@@ -19,6 +19,8 @@ logger = logging.getLogger("rue")
 # The files of kernels that every model, its optimal values, and the judge need; and those of a lower bound.
 COMMON = ("reach", "shortest", "chain")
 BOUND = ("beliefs", "points")
+# The file with the most helpers that kernels share is the last, so that one process compiles all of it.
+LARGEST = "options."
 # Fewer kernels than this are compiled before a second process has started.
 MANY = 8
 
@@ -46,6 +48,7 @@ def _named(wanted: Set[str]) -> list[str]:
 def compile_kernels(names: Iterable[str], progress: Hook | None = None) -> int:
     """Compile or load kernels, and tell which of how many is under way; how many had to be compiled here."""
     missing = [name for name in names if not KERNELS[name].is_ready]
+    missing.sort(key=lambda name: name.startswith(LARGEST))  # where the two meet, helpers are compiled by both
     kept = all(KERNELS[name].cache_folder for name in missing)
     began = time.perf_counter()
     compiled = 0
