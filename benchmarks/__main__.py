@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import adaptive, cold, growth, options, peers, readings
+from benchmarks import adaptive, cold, growth, limits, options, peers, readings
 from benchmarks.report import Table, machine
 
 BENCHMARKS = {
@@ -15,6 +15,7 @@ BENCHMARKS = {
     "adaptive": adaptive.run,
     "readings": readings.run,
     "cold": cold.run,
+    "limits": limits.run,
 }
 
 
