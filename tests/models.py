@@ -23,12 +23,16 @@ class Shape:
     zero_costs: bool = True
 
 
-def _row(draw: st.DrawFn, support: list[int], shape: Shape) -> list[int]:
-    """Probabilities in eighths over a support; zeros are allowed unless all samples must have the same support."""
-    weights = [1 if shape.same_support else 0] * len(support)
-    for _ in range(EIGHTHS - sum(weights)):
-        weights[draw(st.integers(0, len(support) - 1))] += 1
-    return weights
+def _rows(size: int, least: int) -> st.SearchStrategy[tuple[int, ...]]:
+    """All ways to divide eight eighths among so many successors, each with so many eighths at least."""
+    ways = itertools.product(range(EIGHTHS, least - 1, -1), repeat=size)
+    return st.sampled_from([way for way in ways if sum(way) == EIGHTHS])
+
+
+# One draw for a row, from what is made once: examples are drawn by the ten thousand. Zeros are allowed unless all
+# samples must have the same support.
+ROWS = {(size, same): _rows(size, int(same)) for size in (1, 2, 3) for same in (False, True)}
+PRICES = {zero: st.integers(0 if zero else 1, 8) for zero in (False, True)}
 
 
 @st.composite
@@ -40,15 +44,16 @@ def umdps(draw: st.DrawFn, shape: Shape = Shape()) -> rue.UMDP:  # noqa: B008
     samples = draw(st.integers(1, shape.samples))
     dead = 1 if shape.dead_ends and draw(st.booleans()) else 0
     states = inner + dead + goals
-    price = st.integers(0 if shape.zero_costs else 1, 8)
+    price = PRICES[shape.zero_costs]
     transition = np.zeros((samples, states, 2, states))
     cost = np.zeros((samples, states, 2))
     for s in range(inner):
         for a in range(draw(st.integers(1, 2))):
             size = draw(st.integers(1, min(3, states)))
             support = draw(st.lists(st.integers(0, states - 1), min_size=size, max_size=size, unique=True))
+            row = ROWS[size, shape.same_support]
             for k in range(samples):
-                transition[k, s, a, support] = np.array(_row(draw, support, shape)) / EIGHTHS
+                transition[k, s, a, support] = np.array(draw(row)) / EIGHTHS
                 cost[k, s, a] = draw(price) / 4
     for s in range(inner, inner + dead):  # a trap, in some samples with a way out
         for k in range(samples):
