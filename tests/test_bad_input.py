@@ -366,7 +366,7 @@ PARAMETERS = {
     "steps half": (lambda: rue.MyopicRegret(steps=1.5), ("steps is 1.5", "expected a whole number from 1 to 10000")),
     "steps true": (lambda: rue.WorstCase(steps=True), ("steps is True", "expected a whole number from 1 to 10000")),
     "steps beyond all": (lambda: rue.Regret(steps=10**30), (f"steps is {10**30}", "expected 1 to 10000")),
-    "a word that nobody reads": (lambda: specs.parse_method("x" * 5000), ("xx…xx", "letters", "known: adaptive")),
+    "a word that nobody reads": (lambda: specs.parse_method("x" * 5000), ("xx", "…", "known: adaptive")),
     "options misspelt": (
         lambda: rue.Regret(options="stocastic"),
         ("unknown options 'stocastic'", "did you mean 'stochastic'?", "deterministic, history, stochastic"),

@@ -135,8 +135,8 @@ def test_distance_shows_every_problem_with_a_bound(results):
     dots = {names[round(float(np.mean(line.get_ydata())))]: line.get_xdata() for line in axes.lines
             if line.get_marker() == "o"}  # fmt: skip
     for number, method in enumerate(disaster.methods):
-        gap = disaster.gap[:, number]
-        assert dots[method] == pytest.approx(1 + np.sort(gap[~np.isnan(gap)]))
+        ratio = disaster.ratio[:, number]
+        assert dots[method] == pytest.approx(np.sort(ratio[~np.isnan(ratio)]))
     medians = [np.nanmedian(disaster.gap[:, disaster.methods.index(name)]) for name in names]
     assert medians == sorted(medians, reverse=True)  # the best is at the top
 

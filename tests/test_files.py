@@ -83,7 +83,9 @@ def assert_same_certificate(left: rue.Certificate | None, right: rue.Certificate
 def assert_same_solution(left: rue.Solution, right: rue.Solution) -> None:
     assert_same_policy(left.policy, right.policy)
     assert_same_certificate(left.certificate, right.certificate)
-    names = {field.name for field in dataclasses.fields(rue.Solution)} - {"policy", "certificate"}
+    assert_same_certificate(left.regret_certificate, right.regret_certificate)
+    proofs = {"certificate", "regret_certificate"}
+    names = {field.name for field in dataclasses.fields(rue.Solution)} - {"policy", *proofs}
     assert names >= {"solver", "status", "objective", "max_regret", "regret", "seconds", "trace", "counters"}
     for name in names:
         assert getattr(left, name) == getattr(right, name), name

@@ -534,8 +534,6 @@ def test_the_commands_in_the_documentation_run(run, tmp_path):
     printed = {}
     for line in lines:
         _, command, *arguments = shlex.split(line)
-        if command == "compare":
-            arguments += ["--seconds", "1"]
         printed[command] = run(command, *arguments).words
     assert "5001 rows, 34 states, 95 choices, 41 of them tried fewer than 10 times" in printed["learn"]
     assert "1000 samples, none of which the methods have seen" in printed["compare"]

@@ -108,13 +108,18 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "select": (rue.select, {"model": MODEL, "count": 1, "by": "random", "seed": 0}),
     "solve": (
-        rue.solve, {"model": MODEL, "solver": rue.Average(), "limits": rue.Limits(), "progress": None, "bound": False},
+        rue.solve, {"model": MODEL, "solver": rue.Average(), "limits": rue.Limits(), "progress": None, "bound": False,
+                    "cache": None, "threads": 1},
     ),
-    "evaluate": (rue.evaluate, {"model": MODEL, "policy": POLICY}),
+    "evaluate": (
+        rue.evaluate, {"model": MODEL, "policy": POLICY, "limits": rue.Limits(), "cache": None, "threads": 1},
+    ),
+    "diagnose": (rue.diagnose, {"model": MODEL, "policy": POLICY, "infinite": ()}),
+    "Cache": (rue.Cache, {}),
     "simulate": (
         rue.simulate, {"model": MODEL, "policy": POLICY, "sample": 0, "episodes": 5, "seed": 0, "max_steps": 50},
     ),
-    "lower_bound": (rue.lower_bound, {"model": MODEL, "limits": rue.Limits(iterations=1)}),
+    "lower_bound": (rue.lower_bound, {"model": MODEL, "limits": rue.Limits(iterations=1), "cache": None, "threads": 1}),
     "optimal_values": (rue.optimal_values, {"model": MODEL, "tolerance": 1e-9, "within": None, "run": None}),
     "verify": (rue.verify, {"model": MODEL, "certificate": CERTIFICATE}),
     "Certificate": (rue.Certificate, values_of(CERTIFICATE)),
@@ -144,7 +149,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }  # fmt: skip
 # Results: rue makes them, and their fields are what they are. Errors take any words.
 NOT_CALLED = {
-    "BadFile", "BadInput", "Evaluation", "Interval", "NotProved", "NotSolved", "OptimalValues", "Progress", "RueError",
+    "BadFile", "BadInput", "Contradiction", "Diagnosis", "Evaluation", "Interval", "NotProved", "NotSolved",
+    "OptimalValues", "Progress", "RueError",
     "Simulation", "Solution", "Solver", "SolverFailed", "Status", "save", "domains", "theory",
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from naive import INF, Naive, best_slot_options, matrix_game, pure_trees
 
 import rue
 from rue.evaluate import is_proper
+from rue.solution import Run
 from rue.solvers.recursion import regret_gap
 from rue.solvers.tree_bound import tree_bound
 
@@ -228,7 +229,6 @@ def test_a_controller_goes_on_where_the_training_samples_never_went():
 @given(umdps(Shape(dead_ends=False)), st.sampled_from([2, 3]))
 def test_regret_of_an_option_is_the_sum_of_its_gaps(model, steps):
     """The judge's regret is that of the options' rows in one sample: R_k = paid_k + T_k R_k."""
-    from rue.solution import Run
     from rue.solvers.adversary import Board, solve_pure
     from rue.solvers.inner.slots import Slots
     from rue.solvers.steps import Task
@@ -242,7 +242,7 @@ def test_regret_of_an_option_is_the_sum_of_its_gaps(model, steps):
     solve_pure(board, 1e-9, run, "reg")
     task = Task(model, gap, 0.0, None, board, "reg", steps, 1e-9, 1.0)
     game = task.start(Slots, run)
-    policy = task.outcome(game, rue.Interval(0.0, 1.0), None).policy
+    policy = task.outcome(game, rue.Interval(0.0, 1.0), None, Run()).policy
     regret = rue.evaluate(model, policy).regret
     layout = game.layout
     for k in range(model.samples):

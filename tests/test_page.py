@@ -322,7 +322,7 @@ def test_significance_and_distance_are_told(without_figures):
         for method, regret in (("adaptive", 1.0), ("best", 2.0), ("average", 1.0 if seed == 0 else 3.0)):
             records.append(record(f"a:seed={seed}", method, [regret], proved=0.8 if method == "adaptive" else 0.0))
     words = read(make_page(records, load_solution=lambda key: None)).all("section", id="summary")[0].text
-    assert "it is significantly below every other. That is at most 25 % above what is proved" in words
+    assert "it is significantly below every other. That leaves a gap of at most 20 %" in words
 
 
 def test_infinities_and_ties_are_told(without_figures):
@@ -338,7 +338,7 @@ def test_infinities_and_ties_are_told(without_figures):
     words = read(make_page(records, load_solution=lambda key: None)).all("section", id="summary")[0].text
     assert "1 policy may miss the goal in some train sample and 2 policies may miss the goal in some test" in words
     assert "least mean regret is that of reg-d1 and adaptive, 0.500, before milp with 1.000" in words
-    assert "Of these reg-d1 is at most 25 % above" in words and "except on 1 problem without a bound" in words
+    assert "Of these reg-d1 leaves a gap of at most 20 %" in words and "except on 1 problem without a bound" in words
     root = read(make_page(records, load_solution=lambda key: None))
     table = rows_of(root.all("section", id="results")[0].all("table")[0])
     assert table["best"]["max regret, train"].text == "0.250 (1 ∞); 0.00"

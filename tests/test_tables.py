@@ -80,7 +80,8 @@ class TestResults:
         )
         assert (group.partly_endless("test"), group.undivided("test")) == (1, 0)
         assert group.bound.tolist() == [0.5, 1.0, 0.0]
-        assert group.gap == pytest.approx(np.array([[7, 3, 1], [1, nan, 0], [math.inf, math.inf, nan]]), nan_ok=True)
+        assert group.ratio == pytest.approx(np.array([[8, 4, 2], [2, nan, 1], [math.inf, math.inf, nan]]), nan_ok=True)
+        assert group.gap == pytest.approx(np.array([[0.875, 0.75, 0.5], [0.5, nan, 0], [1, 1, nan]]), nan_ok=True)
         assert group.count("failed") == {"robust": 1} and group.count("") == {"adaptive": 1}
         assert group.count("time_limit") == {"reg-d1": 1} and group.endless("test") == {"reg-d1": 1}
         assert group.seconds[:, 0].tolist() == [1.0, 3.0, 5.0]
@@ -203,10 +204,10 @@ class TestTables:
         assert summary.columns == ("method", "problems", "max regret, train", "max regret, test", "seconds",
                                    "gap")  # fmt: skip
         assert [c.text for c in summary.rows[0].cells] == [
-            "3", "0.750; 0.43", "1.000 (1 ∞); 0.00", "3.00", "700.0 %",
+            "3", "0.750; 0.43", "1.000 (1 ∞); 0.00", "3.00", "87.5 %",
         ]  # fmt: skip
-        assert [c.text for c in summary.rows[1].cells] == ["2 of 3", "0.750; 0.35", "0.625; 0.53", "0.250", "∞"]
-        assert [c.text for c in summary.rows[2].cells] == ["2 of 3", "0.375; 0.18", "0.500; 0.00", "0.500", "50.0 %"]
+        assert [c.text for c in summary.rows[1].cells] == ["2 of 3", "0.750; 0.35", "0.625; 0.53", "0.250", "87.5 %"]
+        assert [c.text for c in summary.rows[2].cells] == ["2 of 3", "0.375; 0.18", "0.500; 0.00", "0.500", "25.0 %"]
         assert cell(summary, "reg-d1", "max regret, train").values["mean"] == 0.75
         assert cell(table(tables, "train by size"), "reg-d1", "10×10").text == "0.250"
         assert cell(table(tables, "train by size"), "adaptive", "10×10").text == "–"
@@ -318,7 +319,7 @@ class TestTables:
 
     def test_a_single_run(self):
         (summary,) = make_tables(Results.of([record("best", "a", 2.0, group="mine", size="")]))
-        assert [c.text for c in summary.rows[0].cells] == ["1", "1.000", "0.500", "∞"]
+        assert [c.text for c in summary.rows[0].cells] == ["1", "1.000", "0.500", "100.0 %"]
 
     def test_nothing_but_failures(self):
         tables = make_tables(Results.of([record("best", "a", None), record("reg-d1", "a", None)]))

@@ -332,9 +332,9 @@ def test_selecting_by_regret_computes_no_bounds(monkeypatch):
     wanted = []
     solve = sys.modules["rue.solvers.solve"]
     prove = solve.prove_bound
-    monkeypatch.setattr(solve, "prove_bound", lambda *a, **o: wanted.append(o["beliefs"]) or prove(*a, **o))
+    monkeypatch.setattr(solve, "prove_bound", lambda *a, **o: wanted.append(o["search"]) or prove(*a, **o))
     rue.select(rue.domains.Medical(seed=1).sample(6, seed=1), 3, by="regret")
-    assert wanted == [0, 0]
+    assert wanted == [False, False]
 
 
 def test_one_is_not_many():

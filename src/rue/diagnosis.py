@@ -24,10 +24,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from rue._check import index_array
 from rue._flat import Array
 from rue._kernels import reach
 from rue._linear import ranges
-from rue.model import UMDP, Graph, check_same_graph
+from rue.model import UMDP, Graph, check_model, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.structure import jointly_proper, proper_in, robustly_proper
 
@@ -179,12 +180,16 @@ def diagnose(model: UMDP, policy: Policy | None = None, *, infinite: Iterable[in
 
     `infinite` are the samples in which the judge found an infinite cost, if that is known.
     """
+    check_model(model)
+    unbounded = index_array(
+        "sample", list(infinite) if isinstance(infinite, tuple | list | set) else infinite, model.samples
+    )
     lost: tuple[Lost, ...] = ()
     if policy is not None:
         check_same_graph(model, check_policy(policy).graph)
         lost = _where_lost(model, policy)
     switching, proper, clash = model.remember("diagnosis", lambda: _of_all_policies(model))
-    slow = sorted(set(infinite) - {k for place in lost for k in place.samples})
+    slow = sorted(set(unbounded.tolist()) - {k for place in lost for k in place.samples})
     return Diagnosis(model, lost, tuple(slow), proper, switching, clash)
 
 

@@ -26,7 +26,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from rue._check import real_number
+from rue._check import in_all, real_number
 from rue._flat import Array
 from rue._kernels import chain
 from rue._linear import solve_chain
@@ -147,7 +147,7 @@ def _refuse_less_than_least(model: UMDP, value: Array, doubt: Array, lower: Arra
         k = int(wrong[0])
         raise Contradiction(
             f"the judge finds a cost of {float(value[k])!r} ± {float(doubt[k]):.1e} in sample {model.sample_name(k)}, "
-            f"where no policy costs less than {float(lower[k])!r}; {wrong.size} samples are so in all"
+            f"where no policy costs less than {float(lower[k])!r}; {in_all(wrong.size, 'sample', 'so')}"
         )
 
 

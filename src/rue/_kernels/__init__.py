@@ -45,8 +45,8 @@ class Kernel:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is compiled, in this process."""
-        return bool(self.function.signatures)
+        """Whether it is compiled, in this process; without compilation (NUMBA_DISABLE_JIT) it always is."""
+        return bool(getattr(self.function, "signatures", True))
 
     @property
     def cache_folder(self) -> str | None:

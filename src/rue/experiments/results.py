@@ -74,16 +74,21 @@ class Group:
         return _largest(np.where(np.isnan(self.proved), 0.0, self.proved))
 
     @cached_property
+    def ratio(self) -> Array:
+        """The max regret (train) divided by the bound: 1 or more, infinite where none is proved or the regret is."""
+        bound = self.bound[:, np.newaxis]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.maximum(self.train / bound, 1.0)
+        ratio = np.where((self.train <= NO_REGRET) | np.isinf(bound), 1.0, ratio)
+        return np.where(np.isnan(self.train), np.nan, ratio)
+
+    @cached_property
     def gap(self) -> Array:
         """(max regret − bound) / max regret, on the training samples, as everywhere (see `Solution.gap`).
 
         1 where no bound is proved, infinite where the regret is.
         """
-        bound = self.bound[:, np.newaxis]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gap = np.where(np.isinf(self.train), np.inf, np.maximum(1.0 - bound / self.train, 0.0))
-        gap = np.where((self.train <= NO_REGRET) | np.isinf(bound), 0.0, gap)
-        return np.where(np.isnan(self.train), np.nan, gap)
+        return np.where(np.isinf(self.train) & np.isinf(self.ratio), np.inf, 1.0 - 1.0 / self.ratio)
 
     @cached_property
     def contradictions(self) -> int:

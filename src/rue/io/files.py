@@ -417,8 +417,8 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
         counters=_counters(about["counters"]),
         certificate=certificate,
         regret_certificate=certificate if is_of_regret else other,
-        reason=_text("the reason", about["reason"]),
-        floor=_number("the floor", about["floor"], 0),
+        reason=_text("the reason", about.get("reason", "")),
+        floor=_number("the floor", about.get("floor", 0.0), 0),
     )
 
 

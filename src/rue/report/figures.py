@@ -482,8 +482,7 @@ def _cost(box: Box, others: Sequence[Box], panel: Box) -> float:
 def _draw_group_ratios(axes: Axes, group: Group, looks: Mapping[str, Look]) -> None:
     """A row for each method, the one with the least median on top, on a log axis that begins at 1."""
     proved = group.bound > 0
-    with np.errstate(divide="ignore"):
-        ratio = np.where(np.isinf(group.gap), np.inf, 1.0 / (1.0 - np.minimum(group.gap, 1.0)))[proved]
+    ratio = group.ratio[proved]
     middle = [float(np.median(column[~np.isnan(column)])) if (~np.isnan(column)).any() else math.inf
               for column in ratio.T]  # fmt: skip
     order = sorted(range(len(group.methods)), key=lambda number: -middle[number])

@@ -63,8 +63,8 @@ LEVEL = 0.6
 LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
 # A gap is closed at this fraction of the upper bound, and at this fraction of a typical cost.
 CLOSED, CLOSED_COST = 1e-8, 1e-11
-# The part of the upper bound that the judge's error may take from a gap.
-JUDGED = 1e-6
+# The judge's error may take this part of the upper bound from a gap, or this part of the largest optimal value.
+JUDGED, JUDGED_VALUE = 1e-6, 1e-9
 # The part of the wanted gap that the search aims at, since the proof and the judge may find the last digits different.
 AIM = 0.99
 # The time for the policies of other methods: a part of a limit, and no more than so many seconds. Some come before
@@ -475,7 +475,8 @@ class _Search:
         upper = _at_most(verdict, self.objective)
         # The judge and the check may each be off by the last digits from what the search went by.
         allowed = max(gap, 2 * CLOSED)
-        closed = self._are_closed(lower, upper - min(2 * verdict.error, JUDGED * upper), allowed)
+        slack = max(JUDGED * upper, JUDGED_VALUE * float(self.graph.potential[self.model.graph.initial].max()))
+        closed = self._are_closed(lower, upper - min(2 * verdict.error, slack), allowed)
         safer = self._safer(policy)
         with_it = _at_most(self._judge(safer), self.objective)
         if with_it <= (1 + SPARE) * upper and (not closed or self._are_closed(lower, with_it, allowed)):

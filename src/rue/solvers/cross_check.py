@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rue._check import in_all
 from rue._flat import Array
 from rue._linear import ranges, solve_chain
 from rue.certificate import Certificate
@@ -87,7 +88,7 @@ def _refuse(model: UMDP, values: OptimalValues, wrong: Array, state: Array, what
         low, high = values.lower[state[i], k], values.upper[state[i], k]
         raise Contradiction(
             f"the optimal value of state {model.graph.state_name(state[i])} in sample {model.sample_name(k)}, "
-            f"[{low!r}, {high!r}], is {what}; {int(wrong.sum())} are so in all"
+            f"[{low!r}, {high!r}], is {what}; {in_all(int(wrong.sum()), 'value', 'so')}"
         )
 
 
