@@ -17,7 +17,7 @@ from naive import INF, Naive, belief_value, controller_value, policy_regrets, se
 from numba import njit
 
 import rue
-from rue._kernels.beliefs import _find
+from rue._kernels.beliefs import VECTORS, _find
 from rue.evaluate import is_proper
 from rue.solvers.adversary import typical_cost
 from rue.solvers.belief_graph import BeliefGraph
@@ -338,6 +338,21 @@ def test_memory_is_bounded(grid, memory, monkeypatch):
     assert math.isfinite(solution.max_regret.upper)
     assert solution.max_regret.lower > 0
     assert max(largest) <= memory * 1e9
+
+
+def test_room_is_asked_for_beside_what_is_left_after_vectors_were_dropped(monkeypatch):
+    model = rue.domains.Disaster(width=4, height=4, seed=2).sample(4, seed=1)
+    graph = BeliefGraph.build(model, rue.optimal_values(model), 1e9)
+    size = graph.tree.choice.size
+    graph.tree.count[VECTORS] = size
+    graph.memory = graph.bytes  # not one byte more
+
+    def drop(self: BeliefGraph) -> None:
+        self.tree.count[VECTORS] = size // 4
+
+    monkeypatch.setattr(BeliefGraph, "drop_vectors", drop)
+    graph._make_room({VECTORS: size // 2})  # there is room once the vectors that nobody holds are gone
+    assert graph.tree.choice.size == size
 
 
 def test_memory_for_not_even_one_policy():

@@ -43,3 +43,8 @@ def test_compiled_and_interpreted_results_agree():
             wrong.append(f"{one}\n{other}")
     assert len(compiled) == all_solvers.MODELS * len(all_solvers.SOLVERS)
     assert not wrong, "\n\n".join(wrong)
+
+
+def test_where_turns_run_out_no_memory_is_read_that_was_never_written():
+    off, finite = interpreted("few_turns.py").split()
+    assert float(off) < 1e-9 and finite == "True"

@@ -72,7 +72,7 @@ AIM = 0.99
 START_PART, START_SECONDS, FIRST_METHODS, SAMPLE_PART = 0.2, 2.0, 5, 1 / 32
 # What is kept of the time for putting policy and proof together: a part of the time so far, seconds for each next node
 # of the policy (and each sample of it), for each follower and sample of the proof, and times what it took to write it.
-LAST_PART, NODE_SECONDS, NODE_SAMPLE_SECONDS, PROOF_SECONDS, WRITING = 0.02, 3e-7, 1e-7, 1e-8, 3.0
+LAST_PART, NODE_SECONDS, NODE_SAMPLE_SECONDS, PROOF_SECONDS, WRITING = 0.02, 1e-6, 3e-7, 2e-8, 3.0
 # Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: many, or few
 # where nothing is left to open.
 GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9

@@ -57,8 +57,8 @@ from rue.solvers.recursion import Regret, WorstCase, optimal_somewhere, regret_g
 from rue.solvers.supports import infeasible
 from rue.structure import sweep_order
 
-# Work between two looks at the limits, in choices backed up: some 20 ms.
-BUDGET = 2_000_000
+# Work between two looks at the limits, in outcomes of choices backed up: some 20 ms.
+BUDGET = 8_000_000
 # Sweeps that a node gets in each sample: fewer in large models, so that limits are looked at in time.
 SWEEPS = (4, 60)
 NODE_WORK = 8_000_000
@@ -247,6 +247,11 @@ class _Tree:
     pauses: int = 0
     reported: float = -np.inf
 
+    @property
+    def budget(self) -> int:
+        """Choices that are backed up between two looks at the limits."""
+        return max(BUDGET * self.choice.size // max(self.rows.target.size, 1), 1)
+
     @classmethod
     def build(cls, model: UMDP, values: OptimalValues, kept: Array, best: _Incumbent) -> "_Tree":
         graph = model.graph
@@ -323,7 +328,7 @@ class _Tree:
         for _ in range(rounds):
             done = kernel.descend(
                 *self.rows, 0.01 * tie, tie, local, best, cursor,
-                *_some(self.spare, "rank", "allow", "live", "trial", "regret", "seen", "stack"), BUDGET,
+                *_some(self.spare, "rank", "allow", "live", "trial", "regret", "seen", "stack"), self.budget,
             )  # fmt: skip
             if done or run.stop() or run.seconds >= until:
                 break
@@ -353,7 +358,7 @@ class _Tree:
                     "front", "fixed", "belief", "doubt", "greedy", "total", "excess", "price", "candidate", "rank",
                     "regret", "seen", "alive", "stack",
                 ),
-                int(np.ceil(last)), BUDGET,
+                int(np.ceil(last)), self.budget,
             )  # fmt: skip
             run.iterations += int(state[kernel.NODES]) - nodes
             run.count("nodes", int(state[kernel.NODES]) - nodes)

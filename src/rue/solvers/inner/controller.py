@@ -11,7 +11,7 @@ from rue.solvers.compose import Part, put_together
 from rue.solvers.inner.field import Options
 
 # Seconds that each next node of a controller takes until it is judged, and each sample of it besides.
-SECONDS, SAMPLE_SECONDS = 3e-7, 1e-7
+SECONDS, SAMPLE_SECONDS = 1e-6, 6e-7
 
 
 def assemble(model: UMDP, options: Options, elsewhere: Array, run: Run) -> Policy | None:
