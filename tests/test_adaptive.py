@@ -420,7 +420,7 @@ def test_paying_for_a_look(price):
     assert solution.max_regret.lower == pytest.approx(min(price, 1.0), rel=1e-6)
 
 
-@pytest.mark.parametrize("leave", [0.5, 0.1, 0.01, 1e-3, pytest.param(1e-5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("leave", [0.5, 0.1, 0.01, 1e-3, 1e-5, 1e-7])
 @pytest.mark.parametrize("states", [1, 2, 5])
 def test_going_round(states, leave):
     """Nothing is ever learned on the way round, and all laps together cost 1 or 3 more, by the choice and the sample.

@@ -34,8 +34,12 @@ BLOCK = 16
 NONE, AGAIN = -1, -2
 # Values from below are rounded down by this fraction, more than the arithmetic of a backup can be off.
 SAFE = 1.0 - 2e-12
+# What is equal but for the last digits: a small part of what `SAFE` keeps back.
+ROUNDED = 1.0 + 1e-13
 # Likelihoods closer than this are the same.
 SAME = 1e-12
+# Sweeps between two jumps, and the most times the last rise that a jump may go.
+JUMP_EVERY, MOST_TIMES = 16, 1e12
 # A share that is one but for rounding, and a probability that is zero but for rounding.
 SURE, NEVER = 1.0 - 2.1e-12, 1e-14
 # A likelihood of zero in a link: next to nothing, yet large when multiplied by the inverse of zero.
@@ -514,15 +518,55 @@ def settle(world, tree, order, stack, place, passes):
 
 @kernel("World Tree i1 int int float")
 def relax(world, tree, order, filled, sweeps, tolerance):
-    """Back up the lows of the visited nodes again and again, for circles, until none rises by more than a fraction."""
-    for _ in range(sweeps):
+    """Back up the lows of the visited nodes again and again, for circles, until none rises by more than a fraction.
+
+    Circles that are seldom left rise by a small part of what they come to, alike in each sweep. So now and then all
+    lows go on by many times the last rise, as far as each is still at most what follows from the others.
+    """
+    start = np.empty(filled)
+    rise = np.empty(filled)
+    for sweep in range(sweeps):
         rising = False
         for i in range(filled):
             before = tree.low[order[i]]
             _raise_low(world, tree, order[i])
-            rising |= tree.low[order[i]] > before * (1.0 + tolerance)
+            start[i] = tree.low[order[i]]
+            rise[i] = start[i] - before
+            rising |= rise[i] > before * tolerance
         if not rising:
             break
+        if sweep % JUMP_EVERY == JUMP_EVERY - 1:
+            _jump(world, tree, order, start, rise)
+
+
+@helper
+def _jump(world, tree, order, start, rise):
+    """Raise all lows by the largest multiple of their last rise, of those tried, that proves itself."""
+    times = 1.0
+    while times < MOST_TIMES and _is_proved(world, tree, order, start, rise, 4.0 * times):
+        times *= 4.0
+    for i in range(start.size):
+        tree.low[order[i]] = start[i] + (times * rise[i] if times > 1.0 else 0.0)
+
+
+@helper
+def _is_proved(world, tree, order, start, rise, times):
+    """Raise the lows; whether each that rises is at most what follows from the others."""
+    for i in range(start.size):
+        tree.low[order[i]] = start[i] + times * rise[i]
+    for i in range(start.size):
+        node = order[i]
+        if rise[i] > 0.0:
+            low = tree.low[node]
+            follows = 0.0
+            if tree.slot[node] != NONE:
+                _, follows = _best_from_below(world, tree, node)
+                follows *= SAFE
+            if tree.link[node] != NONE:
+                follows = max(follows, tree.link_share[node] * tree.low[tree.link[node]])
+            if low > ROUNDED * follows or low > FORBIDDEN:
+                return False
+    return True
 
 
 @helper

@@ -29,9 +29,10 @@ WORTH = 0.01
 PART, MOST = 0.5, 0.25
 # Bounds that are as close as this, relative to the value of the root, have met.
 MET = 1e-13
-# Sweeps after every so many surveys until no low rises by this fraction; backups and fraction if nothing is to open.
+# Sweeps after every so many surveys until no low rises by this fraction; where nothing is to open, backups in so many
+# visits until none rises by that.
 RELAX_EVERY, FEW_SWEEPS, RISE = 8, 20, 1e-4
-MANY_BACKUPS, LEAST_RISE = 500_000, 1e-9
+MANY_BACKUPS, LEAST_RISE, MOST_VISITS = 500_000, 1e-9, 50
 # Shares of a list shorter than this are done before another thread has started.
 SMALL = 128
 # Vectors after which those that no node holds are dropped, and then whenever there are twice as many.
@@ -177,17 +178,35 @@ class BeliefGraph:
         """Back up both bounds wherever the best choices from below lead."""
         longest = int(np.diff(self.model.graph.trans_ptr).max(initial=1))
         self._make_room({VECTORS: 2 * self.visited + 1024, NEXTS: (2 * self.visited + 64) * longest})
-        self.order, stack, place = self._scratch()
-        met = MET * self.up
-        self.visited = kernel.survey(self.world, self.tree, self.belief, WORTH, met, self.order, stack, place)
+        self._visit()
         self.surveys += 1
         # Circles take many rounds: some every now and then, many when there is nothing left to open.
-        if self.opened == 0 or self.surveys % RELAX_EVERY == 0:
-            sweeps, rise = (FEW_SWEEPS, RISE) if self.opened else (MANY_BACKUPS // self.visited, LEAST_RISE)
-            kernel.relax(self.world, self.tree, self.order, self.visited, sweeps, rise)
+        if self.opened == 0:
+            self._finish_circles()
+        elif self.surveys % RELAX_EVERY == 0:
+            self._relax(FEW_SWEEPS, RISE)
         if self.tree.vector_number.sum() > self.tidy_at:
             self.drop_vectors()
             self.tidy_at = max(MANY_VECTORS, 2 * int(self.tree.vector_number.sum()))
+
+    def _visit(self) -> None:
+        self.order, stack, place = self._scratch()
+        met = MET * self.up
+        self.visited = kernel.survey(self.world, self.tree, self.belief, WORTH, met, self.order, stack, place)
+
+    def _relax(self, sweeps: int, rise: float) -> None:
+        kernel.relax(self.world, self.tree, self.order, self.visited, sweeps, rise)
+
+    def _finish_circles(self) -> None:
+        """Back up circles until no low rises, or choices that have become the best lead to what was never opened."""
+        for _ in range(MOST_VISITS):
+            before = self.tree.low[: self.nodes].copy()
+            self._relax(MANY_BACKUPS // self.visited, LEAST_RISE)
+            self._visit()
+            self.opened = self._frontier()[0].size
+            rose = (self.tree.low[: self.nodes] > (1 + LEAST_RISE) * before).any()
+            if self.opened or not rose or self.out_of_time():
+                break
 
     def grow(self) -> None:
         """Open the graph where the bounds are furthest apart as seen from the root."""
