@@ -56,11 +56,10 @@ def surely(naive: Naive, sample: int) -> tuple[set[int], set[int]]:
             }
             grew = bool(more)
             reached |= more
-        if reached == alive:
+        kept = {c for s in reached for c in naive.choices[s] if c in allowed and naive.row(c, sample).keys() <= reached}
+        if (reached, kept) == (alive, allowed):
             return alive, allowed
-        alive = reached
-        allowed = {c for s in alive for c in naive.choices[s] if c in allowed and naive.row(c, sample).keys() <= alive}
-        alive = {s for s in alive if naive.goal[s] or any(c in allowed for c in naive.choices[s])}
+        alive, allowed = reached, kept
 
 
 def optimal(naive: Naive, sample: int) -> list[Fraction | float]:
