@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import adaptive, cold, growth, limits, options, peers, readings
+from benchmarks import adaptive, cold, growth, interrupts, limits, options, peers, readings
 from benchmarks.report import Table, machine
 
 BENCHMARKS = {
@@ -16,6 +16,7 @@ BENCHMARKS = {
     "readings": readings.run,
     "cold": cold.run,
     "limits": limits.run,
+    "interrupts": interrupts.run,
 }
 
 

@@ -9,6 +9,7 @@ import math
 import os
 import stat
 import tempfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -256,6 +257,30 @@ def test_what_is_loaded_cannot_be_changed(tmp_path):
     for array in (*arrays, model.prob, model.cost):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
+
+
+def test_saving_and_loading_take_little_more_memory_than_the_model(tmp_path):
+    model = rue.domains.Disaster(width=100, height=100, seed=1).sample(8, seed=1)
+    arrays = model.prob.nbytes + model.cost.nbytes
+    rue.load(_saved(model, tmp_path))  # what is needed once is not counted
+    tracemalloc.start()
+    try:
+        path = _saved(model, tmp_path)
+        saving = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        loaded = rue.load(path)
+        held, peak = (memory - before for memory in tracemalloc.get_traced_memory())
+    finally:
+        tracemalloc.stop()
+    assert saving < 18e6 < arrays  # numpy writes arrays in pieces of 16 MB
+    assert arrays < held <= peak < 1.3 * held
+    assert np.array_equal(loaded.prob, model.prob)
+
+
+def _saved(model, folder):
+    rue.save(folder / "large.rue", model)
+    return folder / "large.rue"
 
 
 def test_a_policy_from_a_file_can_be_used_on_the_model_from_a_file(tmp_path):
