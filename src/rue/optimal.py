@@ -14,7 +14,7 @@ policy each improvement is proper again, while estimates could be tempted to go 
 1, and sweeps from zero come to rest at 1e-4. So the last step checks inequalities (`_kernels.shortest.prove`):
 v + εw ≥ Q_π(v + εw) makes v + εw an upper bound, and v − εw ≤ Q_c(v − εw) for all choices c makes v − εw a lower
 bound on the value of each proper policy, with rounding errors on the safe side. The weights w are the values
-themselves where all costs are positive, and bounds on the number of steps elsewhere. States among which one can
+themselves where all costs are positive, and their sums or bounds on the number of steps elsewhere. States among which one can
 move for ever at no cost (free components) have one value and are merged first.
 """
 
@@ -37,6 +37,8 @@ from rue.structure import inner_choices, proper_in, sweep_order
 TOLERANCE = 1e-11
 # Relative width of a proof with which another kind of proof is not tried.
 GOOD_WIDTH = 1e-9
+# The part of the largest value below which values count as that much, as weights of a proof.
+SMALL_ERROR = 1e-12
 # After so many rounds of sweeps the policy is evaluated by factorisation.
 PATIENCE = 40
 SWEEPS = 12
@@ -374,8 +376,8 @@ def _bounds(rows: _Sample, tolerance: float | None) -> tuple[Array, Array]:
     """Proved upper and lower bounds; (∞, 0) where nothing is proved.
 
     The values serve as weights where all costs are positive. Where that leaves too much open, and a `tolerance` says
-    what is too much, weights are bounds on the number of steps: of the policy, and of all policies that take near-tight
-    choices. A wide notion of near-tight is safe where rounding blurs ties; where such choices can go round for ever, a
+    what is too much, weights are the values summed over the steps of the policy, and bounds on the number of steps: of
+    the policy, and of all policies that take near-tight choices. A wide notion of near-tight is safe where rounding blurs ties; where such choices can go round for ever, a
     narrow one may do.
     """
     value, policy = rows.value, rows.policy
@@ -393,11 +395,14 @@ def _bounds(rows: _Sample, tolerance: float | None) -> tuple[Array, Array]:
     if not rows.free_choices:
         tighten(value, rows.proof)
     if tolerance is not None and not (above - below <= max(GOOD_WIDTH, 4 * tolerance) * value).all():
+        # A backup of a large value is off by more: where values differ much, these weights keep errors where they are.
+        errors = value[:-1] + SMALL_ERROR * value.max()
         try:
-            steps = np.append(_factorise(rows, np.ones(policy.size)), 0.0)
+            steps, summed = (np.append(_factorise(rows, paid), 0.0) for paid in (np.ones(policy.size), errors))
         except SolverFailed:
-            steps = np.zeros(value.size)
+            steps = summed = np.zeros(value.size)
         tighten(steps)
+        tighten(summed)
         for slack in (1e-7, 1e-10, 1e-13):
             weight = steps.copy()
             most = slack * float(value.max())
