@@ -252,7 +252,7 @@ def test_limits_and_interrupts_end_it():
     names = []
     for name, _ in start_policies(model, rue.optimal_values(model), run, 60):
         names.append(name)
-        run.interrupted = name == "average"
+        run.interrupted_at = 0.0 if name == "average" else math.inf
     assert names[-1] == "average"
 
 
@@ -333,5 +333,7 @@ def test_an_inner_run_has_the_limits_of_the_outer_one_too():
     outer.iterations = 3
     assert inner.stop() is Status.ITERATION_LIMIT
     assert Inner(Limits(seconds=0), outer=Run()).stop() is Status.TIME_LIMIT
-    outer.interrupted = True
+    assert outer.afterwards().limits.seconds == math.inf
+    outer.interrupted_at = 10.0  # what follows Ctrl-C has as long as what follows a limit
+    assert outer.afterwards().limits.seconds == Run(Limits(seconds=10.0)).afterwards().limits.seconds < 12
     assert inner.stop() is Status.INTERRUPTED

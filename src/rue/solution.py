@@ -177,7 +177,7 @@ class Run:
     iterations: int = 0
     counters: dict[str, int] = field(default_factory=dict)
     trace: list[TracePoint] = field(default_factory=list)
-    interrupted: bool = False
+    interrupted_at: float = math.inf  # seconds after it began
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -198,7 +198,7 @@ class Run:
 
     def out_of_time(self) -> Status | None:
         """Why to stop now, whatever was counted, or None to go on."""
-        if self.interrupted:
+        if self.interrupted_at < math.inf:
             return Status.INTERRUPTED
         return Status.TIME_LIMIT if self.seconds >= self.limits.seconds else None
 
@@ -212,8 +212,8 @@ class Run:
         return None
 
     def afterwards(self) -> "Run":
-        """A run for what follows the search, judging and proving: it may go on for a little after a time limit."""
-        limit = (1 + GRACE_PART) * self.limits.seconds + GRACE_SECONDS
+        """A run for what follows the search, judging and proving: it may go on for a little after a limit or Ctrl-C."""
+        limit = (1 + GRACE_PART) * min(self.limits.seconds, self.interrupted_at) + GRACE_SECONDS
         return Run(Limits(seconds=max(limit, 0.0)), self.hook, self.cache, self.threads, self.began)
 
     def count(self, name: str, amount: int = 1) -> None:
@@ -237,9 +237,9 @@ class Run:
         previous = signal.getsignal(signal.SIGINT)
 
         def on_interrupt(number: int, frame: "FrameType | None") -> None:
-            if self.interrupted:
+            if self.interrupted_at < math.inf:
                 raise KeyboardInterrupt
-            self.interrupted = True
+            self.interrupted_at = self.seconds
 
         signal.signal(signal.SIGINT, on_interrupt)
         try:

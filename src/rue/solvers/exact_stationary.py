@@ -316,7 +316,7 @@ class _Tree:
         for number, (_, local) in enumerate(measured[:DESCENTS]):
             if number == 0:
                 self.best.offer(self._globalised(local))
-            if run.seconds < until:
+            if run.seconds < until and not run.stop():
                 self.improve(local, run, DESCENT_ROUNDS, until)
 
     def improve(self, local: Array, run: Run, rounds: int, until: float = np.inf) -> None:
