@@ -333,7 +333,7 @@ def test_an_inner_run_has_the_limits_of_the_outer_one_too():
     outer.iterations = 3
     assert inner.stop() is Status.ITERATION_LIMIT
     assert Inner(Limits(seconds=0), outer=Run()).stop() is Status.TIME_LIMIT
-    assert outer.afterwards().limits.seconds == math.inf
-    outer.interrupted_at = 10.0  # what follows Ctrl-C has as long as what follows a limit
+    assert Run().afterwards().limits.seconds == math.inf
+    outer = inner.outer = Run(interrupted_at=10.0)  # what follows Ctrl-C has as long as what follows a limit
     assert outer.afterwards().limits.seconds == Run(Limits(seconds=10.0)).afterwards().limits.seconds < 12
     assert inner.stop() is Status.INTERRUPTED
