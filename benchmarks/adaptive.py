@@ -16,7 +16,7 @@ from benchmarks.report import Table
 from rue import UMDP, Adaptive, Limits, Regret, Solution, select, solve
 from rue.domains import Disaster, Medical
 from rue.experiments.published import ELEVEN
-from rue.specs import parse_method
+from rue.parsing import parse_method
 
 UMDPS, SECONDS, GAP = 25, 60.0, 0.005
 QUICK_UMDPS, QUICK_SECONDS = 2, 2.0

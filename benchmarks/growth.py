@@ -57,7 +57,7 @@ def measure(size: int, samples: int) -> dict[str, Any]:
     """All steps on one grid, in this process."""
     from rue import Average, Regret, WorstCase, solve
     from rue.domains import Disaster
-    from rue.optimal import optimal_values
+    from rue.values import optimal_values
 
     solvers = {"Regret": Regret(), "WorstCase": WorstCase(), "Average": Average()}
     small = Disaster(width=6, height=6, seed=1).sample(samples, seed=1)

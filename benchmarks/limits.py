@@ -11,7 +11,7 @@ import numpy as np
 
 import rue
 from benchmarks.report import Table
-from rue.specs import parse_method
+from rue.parsing import parse_method
 
 METHODS = [
     "reg-d1",

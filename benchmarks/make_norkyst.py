@@ -12,7 +12,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from rue.io.ocean import read_currents
+from rue.domains.ocean import read_currents
 
 BOX = (61.07, 61.25, 4.42, 4.75)
 CREDIT = (

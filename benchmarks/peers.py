@@ -27,7 +27,7 @@ from benchmarks.absorbing import Absorbing
 from benchmarks.report import Table
 from rue import UMDP, Graph
 from rue.domains import Disaster
-from rue.optimal import OptimalValues, optimal_values
+from rue.values import OptimalValues, optimal_values
 
 ACCURACY = 1e-6
 ROUNDING = 1e-9

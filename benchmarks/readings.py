@@ -29,9 +29,9 @@ from rue.experiments.published import ELEVEN, PAPER
 from rue.experiments.results import Samples
 from rue.experiments.statistics import SIGNIFICANT
 from rue.model import Graph
+from rue.parsing import parse_method
+from rue.recursion.solvers import MyopicRegret
 from rue.solution import Solver
-from rue.solvers import MyopicRegret
-from rue.specs import parse_method
 
 SIZES, SEEDS = (4, 5, 6, 7, 8, 9, 10), 25
 QUICK_SIZES, QUICK_SEEDS = (4,), 2

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rue
-from rue.solvers.recursion import optimal_somewhere, regret_gap
+from rue.values import optimal_somewhere, regret_gap
 
 INF = highspy.kHighsInf
 KAPPA = 1e-6

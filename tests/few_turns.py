@@ -6,8 +6,8 @@ Memory that was not written holds a large number here. A mixture that read some 
 import numpy as np
 
 import rue
-from rue._kernels import options
-from rue.solvers.recursion import Regret
+from rue.recursion import option_kernels as options
+from rue.recursion.solvers import Regret
 
 
 class TwoTurns(int):

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 
 import rue
-from rue._kernels import KERNELS
-from rue.solvers.ready import ensure_compiled
+from rue._jit import KERNELS
+from rue.compilation import ensure_compiled
 
 
 def models() -> Iterator[rue.UMDP]:

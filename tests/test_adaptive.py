@@ -17,13 +17,13 @@ from naive import INF, Naive, belief_value, controller_value, policy_regrets, se
 from numba import njit
 
 import rue
-from rue._kernels.beliefs import VECTORS, _find
-from rue.evaluate import is_proper
-from rue.solvers.adversary import typical_cost
-from rue.solvers.belief_graph import BeliefGraph
-from rue.solvers.compose import merged
-from rue.solvers.portfolio import start_policies
-from rue.specs import METHODS, parse_method
+from rue.adaptive.belief_graph import BeliefGraph
+from rue.adaptive.belief_kernels import VECTORS, _find
+from rue.adaptive.portfolio import start_policies
+from rue.controllers import merged
+from rue.judge import is_proper
+from rue.model import typical_cost
+from rue.parsing import METHODS, parse_method
 
 CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.json"))
 SOLVED, UNPROVED, INFEASIBLE = rue.Status.SOLVED, rue.Status.UNPROVED, rue.Status.INFEASIBLE

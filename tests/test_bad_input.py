@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import rue
-from rue import cli, specs
+from rue import cli, parsing
 
 DATA = Path(__file__).parent / "data"
 BROKEN = sorted((DATA / "broken").glob("*.rue"))
@@ -337,11 +337,11 @@ POLICIES = {
     "start weights too few": (policy_with(start_node=[0, 0]), ("policy", "expected")),
     "start weights sum to 0.5": (policy_with(start_weight=[0.5]), ("policy", "expected")),
     "for another graph": (
-        lambda: rue.evaluate(specs.read_model(TINY), stationary([0, 0, 0])()),
+        lambda: rue.evaluate(parsing.read_model(TINY), stationary([0, 0, 0])()),
         ("the policy is for another graph (3 states, 3 choices", "expected 9 states, 64 choices", "fingerprint"),
     ),
     "for another graph, simulated": (
-        lambda: rue.simulate(specs.read_model(TINY), stationary([0, 0, 0])(), sample=0, seed=0),
+        lambda: rue.simulate(parsing.read_model(TINY), stationary([0, 0, 0])(), sample=0, seed=0),
         ("the policy is for another graph (3 states, 3 choices", "expected 9 states, 64 choices"),
     ),
     "a solution instead": (
@@ -366,7 +366,7 @@ PARAMETERS = {
     "steps half": (lambda: rue.MyopicRegret(steps=1.5), ("steps is 1.5", "expected a whole number from 1 to 10000")),
     "steps true": (lambda: rue.WorstCase(steps=True), ("steps is True", "expected a whole number from 1 to 10000")),
     "steps beyond all": (lambda: rue.Regret(steps=10**30), (f"steps is {10**30}", "expected 1 to 10000")),
-    "a word that nobody reads": (lambda: specs.parse_method("x" * 5000), ("xx", "…", "known: adaptive")),
+    "a word that nobody reads": (lambda: parsing.parse_method("x" * 5000), ("xx", "…", "known: adaptive")),
     "options misspelt": (
         lambda: rue.Regret(options="stocastic"),
         ("unknown options 'stocastic'", "did you mean 'stochastic'?", "deterministic, history, stochastic"),
@@ -382,7 +382,7 @@ PARAMETERS = {
     "solver a name": (lambda: rue.solve(dense(), "reg"), ("'reg'", "expected a solver object")),
     "model a file name": (lambda: rue.solve("d8.rue", rue.Regret()), ("the model is a str", "expected a rue.UMDP")),
     "unknown method": (
-        lambda: specs.parse_method("averge"),
+        lambda: parsing.parse_method("averge"),
         (
             "unknown method 'averge'",
             "did you mean 'average'?",
@@ -390,24 +390,27 @@ PARAMETERS = {
         ),
     ),
     "unknown parameter of a method": (
-        lambda: specs.parse_method("reg", {"step": 1}),
+        lambda: parsing.parse_method("reg", {"step": 1}),
         (
             "parameter of reg 'step'",
             "did you mean 'steps'?",
             "known: breakpoints, engine, kappa, options, prune, steps",
         ),
     ),
-    "parameter where there are none": (lambda: specs.parse_method("best", {"steps": 1}), ("'steps'", "known: none")),
-    "setting without value": (lambda: specs.parse_settings(["steps"]), ("'steps' has no value", "expected NAME=VALUE")),
+    "parameter where there are none": (lambda: parsing.parse_method("best", {"steps": 1}), ("'steps'", "known: none")),
+    "setting without value": (
+        lambda: parsing.parse_settings(["steps"]),
+        ("'steps' has no value", "expected NAME=VALUE"),
+    ),
     "unknown domain": (
-        lambda: specs.make_domain("disastr", {"seed": 1}),
+        lambda: parsing.make_domain("disastr", {"seed": 1}),
         ("unknown domain 'disastr'", "did you mean 'disaster'?", "known: disaster, glider, medical"),
     ),
     "unknown parameter of a domain": (
-        lambda: specs.make_domain("disaster", {"seed": 1, "widht": 8}),
+        lambda: parsing.make_domain("disaster", {"seed": 1, "widht": 8}),
         ("unknown parameter of disaster 'widht'", "did you mean 'width'?", "height"),
     ),
-    "missing seed": (lambda: specs.make_domain("medical", {}), ("the seed of medical is missing", "expected seed=1")),
+    "missing seed": (lambda: parsing.make_domain("medical", {}), ("the seed of medical is missing", "expected seed=1")),
     "seed negative": (disaster(seed=-1), ("the seed is -1", "expected a whole number, 0 or more")),
     "seed half": (disaster(seed=1.5), ("the seed is 1.5", "expected a whole number, 0 or more")),
     "seed none": (disaster(seed=None), ("the seed is None", "expected a whole number, 0 or more")),
@@ -632,7 +635,7 @@ def test_a_name_too_long_for_a_file(complaint):
 
 def test_a_policy_given_as_a_model(sound, complaint):
     for kind, name in (("policy", "Policy"), ("solution", "Solution")):
-        message = refusal(functools.partial(specs.read_model, str(sound[kind])))
+        message = refusal(functools.partial(parsing.read_model, str(sound[kind])))
         assert_says(message, str(sound[kind]), f"it holds a {name}", "expected a model")
         assert complaint("info", sound[kind]) == message
         assert complaint("solve", sound[kind]) == message
@@ -641,14 +644,14 @@ def test_a_policy_given_as_a_model(sound, complaint):
 
 
 def test_a_model_given_as_a_policy(sound, complaint):
-    message = refusal(lambda: specs.read_policy(str(sound["model"])))
+    message = refusal(lambda: parsing.read_policy(str(sound["model"])))
     assert_says(message, str(sound["model"]), "expected a policy or a solution")
     assert complaint("evaluate", sound["model"], sound["model"]) == message
     assert complaint("simulate", sound["model"], sound["model"], "--sample", 0, "--seed", 0) == message
 
 
 def test_a_policy_for_another_graph_on_the_command_line(sound, complaint):
-    message = refusal(lambda: rue.evaluate(specs.read_model(TINY), rue.load(sound["policy"])))
+    message = refusal(lambda: rue.evaluate(parsing.read_model(TINY), rue.load(sound["policy"])))
     assert_says(message, "the policy is for another graph (4 states, 4 choices", "expected 9 states, 64 choices")
     assert complaint("evaluate", TINY, sound["policy"]) == message
     assert complaint("simulate", TINY, sound["policy"], "--sample", 0, "--seed", 0) == message
@@ -694,9 +697,9 @@ def test_no_part_of_a_file_is_taken_for_the_whole(tmp_path):
 # The command line says what the library says.
 
 SAME_WORDS = {
-    "unknown method": (["solve", TINY, "--method", "averge"], lambda: specs.parse_method("averge")),
-    "unknown method among several": (["compare", TINY, "--methods", "reg,bst"], lambda: specs.parse_method("bst")),
-    "unknown parameter": (["solve", TINY, "--set", "step=1"], lambda: specs.parse_method("reg", {"step": 1})),
+    "unknown method": (["solve", TINY, "--method", "averge"], lambda: parsing.parse_method("averge")),
+    "unknown method among several": (["compare", TINY, "--methods", "reg,bst"], lambda: parsing.parse_method("bst")),
+    "unknown parameter": (["solve", TINY, "--set", "step=1"], lambda: parsing.parse_method("reg", {"step": 1})),
     "steps": (["solve", TINY, "--set", "steps=0"], lambda: rue.Regret(steps=0)),
     "steps in the short form": (["solve", TINY, "--method", "cemr-s0"], lambda: rue.MyopicRegret(0, "stochastic")),
     "options": (["solve", TINY, "--set", "options=stocastic"], lambda: rue.Regret(options="stocastic")),
@@ -706,21 +709,21 @@ SAME_WORDS = {
     "seconds": (["solve", TINY, "--seconds", -1], lambda: rue.Limits(seconds=-1.0)),
     "seconds of a comparison": (["compare", TINY, "--seconds", "nan"], lambda: rue.Limits(seconds=math.nan)),
     "iterations": (["solve", TINY, "--iterations", -1], lambda: rue.Limits(iterations=-1)),
-    "unknown domain": (["info", "disastr:seed=1"], lambda: specs.make_domain("disastr", {"seed": 1})),
+    "unknown domain": (["info", "disastr:seed=1"], lambda: parsing.make_domain("disastr", {"seed": 1})),
     "unknown domain to generate": (
         ["generate", "medicl", "--seed", 1, "-o", "m.rue"],
-        lambda: specs.make_domain("medicl", {"seed": 1}),
+        lambda: parsing.make_domain("medicl", {"seed": 1}),
     ),
     "unknown parameter of a domain": (
         ["info", "disaster:widht=8,seed=1"],
-        lambda: specs.make_domain("disaster", {"widht": 8, "seed": 1}),
+        lambda: parsing.make_domain("disaster", {"widht": 8, "seed": 1}),
     ),
     "unknown parameter to generate": (
         ["generate", "disaster", "--seed", 1, "--set", "widht=8", "-o", "d.rue"],
-        lambda: specs.make_domain("disaster", {"widht": 8, "seed": 1}),
+        lambda: parsing.make_domain("disaster", {"widht": 8, "seed": 1}),
     ),
-    "missing seed": (["solve", "disaster:width=3"], lambda: specs.make_domain("disaster", {"width": 3})),
-    "nothing but a domain": (["info", "medical"], lambda: specs.make_domain("medical", {})),
+    "missing seed": (["solve", "disaster:width=3"], lambda: parsing.make_domain("disaster", {"width": 3})),
+    "nothing but a domain": (["info", "medical"], lambda: parsing.make_domain("medical", {})),
     "bad seed": (["info", "medical:seed=-1"], lambda: rue.domains.Medical(seed=-1)),
     "bad seed to generate": (
         ["generate", "medical", "--seed", -1, "-o", "m.rue"],
@@ -750,7 +753,7 @@ SAME_WORDS = {
         ["info", "disaster:width=3,height=3,seed=1,samples=1,pool=2,by=3"],
         lambda: rue.select(dense(), 1, by=3),
     ),
-    "setting without value": (["info", "disaster:seed=1,width"], lambda: specs.parse_settings(["width"])),
+    "setting without value": (["info", "disaster:seed=1,width"], lambda: parsing.parse_settings(["width"])),
 }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rue
-from rue.solvers.tree_bound import tree_bound
+from rue.recursion.tree_bound import tree_bound
 
 CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.json"))
 SOLVERS = {"reg": rue.Regret, "cemr": rue.MyopicRegret, "cost": rue.WorstCase}

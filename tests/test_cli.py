@@ -18,13 +18,13 @@ import pytest
 import typer
 
 import rue
-from rue import cli, experiments, specs
-from rue._kernels import KERNELS
+from rue import cli, experiments, parsing
+from rue._jit import KERNELS
 from rue.cli import app
 from rue.cli import compare as compare_command
 from rue.cli import experiments as experiments_of_the_command_line
-from rue.io import files
-from rue.solvers.ready import kernels_of
+from rue.compilation import kernels_of
+from rue.formats import files
 
 COMMANDS = (
     "generate",
@@ -169,7 +169,7 @@ def test_a_domain_with_its_parameters_is_a_model(run):
     assert from_file.pop("model") == "d.rue"
     assert from_text.pop("model") == GRID
     assert from_file == from_text
-    assert np.array_equal(rue.load("d.rue").prob, specs.read_model(GRID).prob)
+    assert np.array_equal(rue.load("d.rue").prob, parsing.read_model(GRID).prob)
 
 
 # info
@@ -244,7 +244,7 @@ def test_info_counts_only_the_samples_with_dead_ends(run):
 )
 def test_solve_gives_the_figures_of_the_library(run, arguments, solver, short):
     facts = run("solve", GRID, *arguments, "-o", "s.rue", "--json").json
-    expected = rue.solve(specs.read_model(GRID), solver)
+    expected = rue.solve(parsing.read_model(GRID), solver)
     assert facts["model"] == GRID
     assert facts["file"] == "s.rue"
     assert facts["method"] == short
@@ -304,13 +304,13 @@ def test_solve_writes_a_policy_as_text(run):
     assert [node["actions"][0]["action"] for node in nodes[:-1]] == [row["action"] for row in rows]
 
 
-@pytest.mark.parametrize("method", specs.METHODS)
+@pytest.mark.parametrize("method", parsing.METHODS)
 def test_no_time_still_gives_a_policy(run, method):
     facts = run("solve", GRID, "--method", method, "--seconds", 0, "-o", "s.rue", "--json", status=1).json
     assert facts["status"] == "time_limit"
     solution = rue.load("s.rue")
     assert solution.status is rue.Status.TIME_LIMIT
-    model = specs.read_model(GRID)
+    model = parsing.read_model(GRID)
     verdict = rue.evaluate(model, solution.policy)
     assert math.isfinite(verdict.max_regret)
     assert_close(facts["max_regret"]["upper"], verdict.max_regret)
@@ -356,7 +356,7 @@ def no_work(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("work was done before the output was checked")
 
-    for name in ("policies.read_model_and_warm_up", "compare.read_model_and_warm_up", "plot.specs.read_model"):
+    for name in ("policies.read_model_and_warm_up", "compare.read_model_and_warm_up", "plot.parsing.read_model"):
         monkeypatch.setattr(f"rue.cli.{name}", refuse)
     monkeypatch.setattr("rue.experiments.make_tables", refuse)
     monkeypatch.setattr("rue.cli.models.read_log", refuse)
@@ -467,7 +467,7 @@ def test_samples_that_clash_are_told_by_every_command(run):
     assert clash in words and where in words and "proper policy none reaches a goal in every sample" in words
     facts = run("info", "d.rue", "--json").json
     assert facts["proper_policy"] is False and facts["diagnosis"]["clash"]["state"] == "yard"
-    for method in specs.METHODS:
+    for method in parsing.METHODS:
         done = run("solve", "d.rue", "--method", method, "-o", "s.rue", status=1)
         assert clash in done.words and where in done.words
         diagnosis = run("solve", "d.rue", "--method", method, "--json", status=1).json["diagnosis"]
@@ -513,7 +513,7 @@ def test_a_finite_regret_in_an_infeasible_game_is_told_apart(run):
 def test_evaluate_gives_the_figures_of_the_judge(run):
     run("solve", GRID, "--method", "average", "-o", "s.rue")
     facts = run("evaluate", GRID, "s.rue", "--json").json
-    verdict = rue.evaluate(specs.read_model(GRID), rue.load("s.rue").policy)
+    verdict = rue.evaluate(parsing.read_model(GRID), rue.load("s.rue").policy)
     assert facts["model"] == GRID
     assert facts["policy"] == "s.rue"
     assert facts["value"] == verdict.value.tolist()
@@ -670,7 +670,7 @@ def test_compare_writes_a_page(run):
     assert done.out.endswith("x.html: the same as a page, with maps\n")
     page = Path("x.html").read_text()
     assert page.startswith("<!DOCTYPE html>") and "reg-d1 (2)" in page
-    regret = rue.solve(specs.read_model(GRID), rue.Regret()).max_regret.upper
+    regret = rue.solve(parsing.read_model(GRID), rue.Regret()).max_regret.upper
     assert f"{regret:.3g}" in page
     done = run("compare", GRID, "--methods", "reg", "--report", "x.pdf", status=2)
     assert done.err == "rue: x.pdf: the page ends in '.pdf'; expected .html or .htm\n"
@@ -795,7 +795,7 @@ def test_compare_gives_the_figures_of_the_library(run):
     assert facts["model"] == GRID
     assert [entry["solver"] for entry in facts["methods"]] == ["reg", "cemr", "robust", "average", "best"]
     for name, entry in zip(methods, facts["methods"], strict=True):
-        expected = rue.solve(specs.read_model(GRID), specs.parse_method(name))
+        expected = rue.solve(parsing.read_model(GRID), parsing.parse_method(name))
         assert entry["status"] == "solved"
         assert_close(entry["max_regret"]["upper"], expected.max_regret.upper)
         assert_close(list(entry["regret"].values()), expected.regret)
@@ -804,10 +804,10 @@ def test_compare_gives_the_figures_of_the_library(run):
 
 def test_compare_takes_the_papers_methods_and_ours_unless_told_otherwise(run):
     facts = run("compare", GRID, "--json").json
-    assert [entry["method"] for entry in facts["methods"]] == list(specs.METHODS)
+    assert [entry["method"] for entry in facts["methods"]] == list(parsing.METHODS)
     papers = {"reg-d1", "reg-d2", "reg-d3", "reg-s1", "cemr-d1", "cemr-d2", "cemr-d3", "cemr-s1", "robust", "milp"}
     assert papers | {"average", "best", "reg-h1", "reg-h2", "reg-h3", "reg-h4", "mixture", "adaptive"} == set(
-        specs.METHODS
+        parsing.METHODS
     )
     words = run("compare", GRID).words
     assert words.startswith(f"{GRID}: 20 states, 152 choices, 4 samples")
@@ -825,7 +825,7 @@ def test_compare_loses_nothing_when_it_is_piped(run, monkeypatch):
     assert "…" not in done.out
     for heading in ("method", "max regret", "at least", "gap", "mean regret", "objective", "seconds", "status"):
         assert heading in done.out
-    assert done.out.count("time_limit\n") == len(specs.METHODS)
+    assert done.out.count("time_limit\n") == len(parsing.METHODS)
 
 
 @pytest.mark.parametrize("width", [40, 60, 72, 80, 100])
@@ -869,7 +869,7 @@ def test_simulate_gives_the_figures_of_the_library(run):
     run("solve", GRID, "-o", "s.rue")
     arguments = ["simulate", GRID, "s.rue", "--sample", 3, "--episodes", 500, "--seed", 0]
     facts = run(*arguments, "--json").json
-    model, policy = specs.read_model(GRID), rue.load("s.rue").policy
+    model, policy = parsing.read_model(GRID), rue.load("s.rue").policy
     expected = rue.simulate(model, policy, sample=3, episodes=500, seed=0)
     assert facts["sample"] == "3"
     assert facts["episodes"] == 500

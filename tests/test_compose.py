@@ -11,10 +11,10 @@ from naive import Naive, controller_value
 from numba.types import unliteral
 
 import rue
-from rue._kernels import controller
-from rue.evaluate import ends_from, node_values
-from rue.solvers.base import wandering
-from rue.solvers.compose import handed_over, merged, mix_policies, trimmed
+from rue import controller_kernels as controller
+from rue.controllers import handed_over, merged, mix_policies, trimmed
+from rue.fallbacks import wandering
+from rue.judge import ends_from, node_values
 
 FIELDS = [
     "node_state", "entry_ptr", "choice", "weight", "next_ptr", "next_node", "start_node", "start_weight",

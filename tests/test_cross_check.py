@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from models import lively
 
 import rue
-from rue import optimal as optimal_module
+from rue import values as optimal_module
+from rue.adaptive import search as adaptive
+from rue.cross_check import check_values
 from rue.solution import Interval, Outcome, Run
-from rue.solvers import adaptive
-from rue.solvers.cross_check import check_values
 
-judge_module = sys.modules["rue.evaluate"]
-solve_module = sys.modules["rue.solvers.solve"]
+judge_module = sys.modules["rue.judge"]
+solve_module = sys.modules["rue.solving"]
 SOLVERS = [rue.Regret(), rue.Regret(2, "history"), rue.WorstCase(), rue.BestSample(), rue.Mixture(), rue.Adaptive()]
 
 
@@ -69,7 +69,7 @@ def test_a_certificate_of_a_solver_is_verified_even_where_the_judge_would_not_mi
 
 def test_a_search_that_lies_about_its_points_proves_nothing_false(monkeypatch):
     # What the maker says of its bound does not count: the check finds its own.
-    from rue.solvers.belief_graph import BeliefGraph
+    from rue.adaptive.belief_graph import BeliefGraph
 
     honest = BeliefGraph.certificate
 

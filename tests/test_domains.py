@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rue
-from rue import specs
+from rue import parsing
 from rue.domains.disaster import MOVES
 
 
@@ -69,7 +69,7 @@ def test_regions_with_and_without_the_squares_at_the_corners():
             near = [s for s in around if s >= 0 and (s // 9 == centre // 9 or s % 9 == centre % 9)]
             assert sorted(s for s in beside if s >= 0) == sorted(near)
     assert nine.spec == "disaster:seed=5,width=9,height=7" and five.spec.endswith(",diagonals=False")
-    assert specs.read_model("disaster:seed=5,width=9,height=7,diagonals=false,samples=2").samples == 2
+    assert parsing.read_model("disaster:seed=5,width=9,height=7,diagonals=false,samples=2").samples == 2
 
 
 def test_labels_say_where():
@@ -129,7 +129,7 @@ def test_coverage_does_not_depend_on_the_unit_of_costs():
 def test_a_model_tells_its_domain_and_what_a_map_shows():
     domain = rue.domains.Disaster(width=5, height=4, seed=3)
     model = domain.sample(6, seed=1)
-    assert specs.domain_of(model) == domain
+    assert parsing.domain_of(model) == domain
     assert set(np.unique(model.scenery["obstacle"])) <= {0.0, 1.0}
     part = model.subset([4, 1])
     assert (part.scenery["entry_cost"] == model.scenery["entry_cost"][:, [4, 1]]).all()
@@ -142,7 +142,7 @@ def test_a_model_tells_its_domain_and_what_a_map_shows():
     "domain", [rue.domains.Medical(seed=4, noise=0.05), rue.domains.Glider(seed=2, width=5, day=1)]
 )
 def test_a_domain_can_be_read_from_what_it_is_called(domain):
-    assert specs.domain_of(domain.sample(1, seed=1)) == domain
+    assert parsing.domain_of(domain.sample(1, seed=1)) == domain
 
 
 def test_coverage_picks_the_farthest():

@@ -11,10 +11,10 @@ from models import Shape, models_with_controllers, umdps
 from naive import INF, Naive, controller_value
 
 import rue
-from rue._kernels import chain
-from rue.evaluate import is_proper, node_values
+from rue import judge_kernels as chain
+from rue.judge import is_proper, node_values
 
-judge = importlib.import_module("rue.evaluate")
+judge = importlib.import_module("rue.judge")
 
 
 @settings(max_examples=200)

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import pytest
 
 import rue
-from rue import specs
+from rue import parsing
 
 # What Windows does not have, taken away before anything of ours is imported; its locks are played by the system's own.
 # The standard library looks at the system when it is imported: what does that comes first.
@@ -136,4 +136,4 @@ def test_a_model_and_a_solution_travel_between_processes():
 
 def test_a_path_with_a_drive_is_no_domain():
     with pytest.raises(rue.BadInput, match="there is no such file"):
-        specs.read_model("C:\\models\\nothing.rue")
+        parsing.read_model("C:\\models\\nothing.rue")

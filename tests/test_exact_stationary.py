@@ -14,9 +14,9 @@ from models import Shape, umdps
 from naive import INF, Naive
 
 import rue
-from rue.solvers import exact_stationary
-from rue.solvers.exact_stationary import ExactStationary
-from rue.solvers.recursion import optimal_somewhere, regret_gap
+from rue.stationary import search as exact_stationary
+from rue.stationary.search import ExactStationary
+from rue.values import optimal_somewhere, regret_gap
 
 CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.json"))
 

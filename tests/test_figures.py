@@ -14,6 +14,7 @@ from test_tables import record
 from rue.errors import BadInput
 from rue.experiments.results import Results
 from rue.experiments.statistics import bootstrap_band, t_band
+from rue.parsing import METHODS
 from rue.report.figures import (
     draw_distance,
     draw_experiment,
@@ -24,7 +25,6 @@ from rue.report.figures import (
     pareto_front,
 )
 from rue.report.style import save_figure
-from rue.specs import METHODS
 
 
 @pytest.fixture(scope="module")

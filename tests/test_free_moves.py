@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from models import Shape, lively, umdps
 
 import rue
-from rue.solvers.free_moves import merge_free
+from rue.adaptive.free_moves import merge_free
 
 MODELS = st.one_of(umdps(Shape(states=4, samples=3)), st.integers(0, 10**6).map(lively))
 

@@ -9,8 +9,8 @@ import pytest
 
 import rue
 from rue.domains.glider import BUILT_IN, Glider
-from rue.io.ocean import Currents
-from rue.specs import make_domain
+from rue.domains.ocean import Currents
+from rue.parsing import make_domain
 
 MAY_DAY = 1_588_291_200.0  # 2020-05-01, 00 h
 

@@ -13,10 +13,9 @@ from naive import INF, matrix_game
 
 import rue
 from rue._highs import Ended, Program
-from rue.optimal import optimal_values
-from rue.solvers.inner import Answer, Problem, Separable, SequenceForm, Table1
-from rue.solvers.inner.separable import GAP
-from rue.solvers.recursion import optimal_somewhere, regret_gap
+from rue.recursion.inner import Answer, Problem, Separable, SequenceForm, Table1
+from rue.recursion.inner.separable import GAP
+from rue.values import optimal_somewhere, optimal_values, regret_gap
 
 HAS_SCIP = importlib.util.find_spec("pyscipopt") is not None
 HUGE = 1e200
@@ -333,7 +332,7 @@ def test_bad_parameters_are_refused(monkeypatch):
         Separable(problem, breakpoints=4)
     with pytest.raises(rue.BadInput, match="backend"):
         Separable(problem, backend="gurobi")
-    monkeypatch.setattr("rue.solvers.inner.problem.LARGEST_TABLE", 10_000)
+    monkeypatch.setattr("rue.recursion.inner.problem.LARGEST_TABLE", 10_000)
     with pytest.raises(rue.BadInput, match="lower the steps"):
         SequenceForm(Problem.of(model, model.cost, None, 40, model.graph.initial))
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from naive import matrix_game
 
-import rue._kernels
-from rue._kernels import KERNELS
-from rue._kernels.options import solve_matrix
+import rue._jit
+from rue._jit import KERNELS
+from rue.recursion.option_kernels import solve_matrix
 
 
 def solve(matrix):
@@ -118,15 +118,17 @@ def test_nothing_is_compiled_once_the_clock_has_started(solver):
 
 def test_kernels_are_called_from_python_and_helpers_are_not():
     # A helper has nothing that Python could call: the process would end.
-    for name in (module.name for module in pkgutil.iter_modules(rue._kernels.__path__) if module.name != "__main__"):
-        module = importlib.import_module(f"rue._kernels.{name}")
+    names = [module.name for module in pkgutil.walk_packages(rue.__path__, "rue.") if module.name.endswith("_kernels")]
+    assert len(names) > 10
+    for name in names:
+        module = importlib.import_module(name)
         for function in vars(module).values():
             if hasattr(function, "py_func"):
                 is_helper = function.targetoptions.get("no_cpython_wrapper", False)
                 assert is_helper == function.__name__.startswith("_"), f"{name}.{function.__name__}"
     calls = re.compile(r"(?:kernel|chain|game|reach|shortest|options|arrange|mixture|controller)\._[a-z]")
     for path in Path(rue.__file__).parent.rglob("*.py"):
-        if path.parent.name != "_kernels":
+        if not path.stem.endswith("_kernels"):
             assert not calls.search(path.read_text(encoding="utf-8")), path
 
 
@@ -143,9 +145,9 @@ def in_a_process(code, **environment):
 
 
 COMPILE_ONE = """
-from rue.solvers.ready import compile_kernels
+from rue.compilation import compile_kernels
 stages = []
-print(compile_kernels(["reach.predecessors"], lambda progress: stages.append(progress.stage)), *stages, sep="; ")
+print(compile_kernels(["structure_kernels.predecessors"], lambda progress: stages.append(progress.stage)), *stages, sep="; ")
 """
 
 
@@ -165,9 +167,9 @@ def test_where_nothing_can_be_kept_it_works_and_says_what_that_costs():
 def test_two_processes_share_the_work(tmp_path):
     # The one that begins at the end finds nothing to do where the other has been.
     code = """
-import rue.solvers.ready as ready
+import rue.compilation as ready
 ready.MANY, ready._cores = 0, lambda: 2
-names = ["game.myopic_gap", "game.regret_gap", "reach.forward", "reach.predecessors"]
+names = ["one_step_kernels.myopic_gap", "values_kernels.regret_gap", "structure_kernels.forward", "structure_kernels.predecessors"]
 ready.compile_kernels(names)
 print(all(ready.KERNELS[name].is_ready for name in names))
 """

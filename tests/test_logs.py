@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rue
-from rue.io.logs import Log, read_log
+from rue.formats.logs import Log, read_log
 
 run = test_cli.run  # the command line, in an empty folder
 

@@ -13,10 +13,10 @@ from models import Shape, umdps
 from naive import INF, Naive, matrix_game
 
 import rue
-from rue._kernels import mixture
-from rue.evaluate import is_proper
-from rue.solvers.compose import mix_policies
-from rue.solvers.mixture import Mixture, _Search
+from rue import mixture_kernels as mixture
+from rue.controllers import mix_policies
+from rue.judge import is_proper
+from rue.mixture import Mixture, _Search
 
 CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.json"))
 

@@ -7,7 +7,7 @@ import pytest
 
 import rue
 from rue.domains.glider import BUILT_IN, Glider
-from rue.io.ocean import Currents, _Mesh, read_currents
+from rue.domains.ocean import Currents, _Mesh, read_currents
 
 MAY_DAY = 1_588_291_200.0  # 2020-05-01, 00 h
 LATITUDE, LONGITUDE = np.linspace(61.0, 61.3, 13), np.linspace(4.3, 4.8, 11)

@@ -7,7 +7,7 @@ import pytest
 from naive import Naive
 
 import rue
-from rue.evaluate import is_proper
+from rue.judge import is_proper
 
 CLASSES = ("deterministic", "history", "stochastic")
 

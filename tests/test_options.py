@@ -12,10 +12,10 @@ from models import Shape, umdps
 from naive import INF, Naive, best_slot_options, matrix_game, pure_trees
 
 import rue
-from rue.evaluate import is_proper
+from rue.judge import is_proper
+from rue.recursion.tree_bound import tree_bound
 from rue.solution import Run
-from rue.solvers.recursion import regret_gap
-from rue.solvers.tree_bound import tree_bound
+from rue.values import regret_gap
 
 SOLVERS = {"reg": rue.Regret, "cemr": rue.MyopicRegret, "cost": rue.WorstCase}
 TINY = Shape(states=2, samples=2)
@@ -229,9 +229,9 @@ def test_a_controller_goes_on_where_the_training_samples_never_went():
 @given(umdps(Shape(dead_ends=False)), st.sampled_from([2, 3]))
 def test_regret_of_an_option_is_the_sum_of_its_gaps(model, steps):
     """The judge's regret is that of the options' rows in one sample: R_k = paid_k + T_k R_k."""
-    from rue.solvers.adversary import Board, solve_pure
-    from rue.solvers.inner.slots import Slots
-    from rue.solvers.steps import Task
+    from rue.recursion.inner.slots import Slots
+    from rue.recursion.n_steps import Task
+    from rue.recursion.one_step import Board, solve_pure
 
     values = rue.optimal_values(model)
     gap = regret_gap(model, values)

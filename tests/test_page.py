@@ -13,7 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import rue
-from rue import specs
+from rue import parsing
 from rue.experiments.results import Results
 from rue.experiments.tables import make_tables
 from rue.experiments.work import machine, versions
@@ -86,16 +86,16 @@ def read(text):
 
 @cache
 def rescue(seed=0):
-    return specs.read_model(RESCUE.format(seed))
+    return parsing.read_model(RESCUE.format(seed))
 
 
 @cache
 def solution(name="average", seed=0):
-    return rue.solve(rescue(seed), specs.parse_method(name), limits=rue.Limits(1), bound=False)
+    return rue.solve(rescue(seed), parsing.parse_method(name), limits=rue.Limits(1), bound=False)
 
 
 def record(problem, method, regret, *, test=None, proved=0.0, group="disaster", size="4×4", **more):
-    solver = specs.parse_method(method)
+    solver = parsing.parse_method(method)
     found = {} if regret is None else {
         "status": "solved", "error": None, "states": 16, "choices": 120, "samples": ["0", "1"], "objective": [0.0, 1.0],
         "max_regret": [proved, max(map(float, regret))], "regret": list(regret), "nodes": 16, "seconds": 0.25,
@@ -141,7 +141,7 @@ def kept(key):
     return solution(method, 0) if problem == RESCUE.format(0) else None
 
 
-def make_page(records, load_model=lambda text: specs.read_model(text), load_solution=kept, **more):
+def make_page(records, load_model=lambda text: parsing.read_model(text), load_solution=kept, **more):
     results = Results.of(records)
     tables = make_tables(results)
     return experiment_page(records, results, tables, load_model=load_model, load_solution=load_solution, **more)
@@ -155,7 +155,7 @@ def small_page():
 @cache
 def small_comparison():
     solutions = {name: solution(name) for name in METHODS}
-    test = specs.draw_unseen(rescue(), 5)
+    test = parsing.draw_unseen(rescue(), 5)
     verdicts = {name: rue.evaluate(test, one.policy) for name, one in solutions.items()}
     return compare_page(RESCUE.format(0), rescue(), solutions, test, verdicts)
 
@@ -367,7 +367,7 @@ def test_a_comparison_tells_versions_and_machine():
 @pytest.mark.parametrize("change", [1.001, math.inf])
 def test_a_model_that_has_changed_is_not_drawn(change, without_figures):
     def changed(text):
-        model = specs.read_model(text)
+        model = parsing.read_model(text)
         return model if change == math.inf else rue.UMDP(model.graph, model.prob, model.cost * change)
 
     records = some_records()

@@ -14,12 +14,11 @@ from naive import INF, Naive, controller_value
 from numba.types import unliteral
 
 import rue
-from rue._kernels import chain
-from rue.evaluate import node_values
-from rue.solution import Interval, Limits, Outcome, Run, Solver, Status
-from rue.solvers import portfolio
-from rue.solvers.base import Inner
-from rue.solvers.portfolio import start_policies
+from rue import judge_kernels as chain
+from rue.adaptive import portfolio
+from rue.adaptive.portfolio import start_policies
+from rue.judge import node_values
+from rue.solution import Inner, Interval, Limits, Outcome, Run, Solver, Status
 
 
 def node_value(naive: Naive, policy: rue.Policy, sample: int, node: int):
@@ -258,7 +257,7 @@ def test_limits_and_interrupts_end_it():
 
 def test_samples_that_a_limit_left_without_values_are_passed_over():
     model = rue.domains.Disaster(width=5, height=5, seed=1).sample(4, seed=1)
-    none_yet = rue.optimal.OptimalValues(
+    none_yet = rue.values.OptimalValues(
         np.zeros((25, 4)), np.full((25, 4), np.inf), np.zeros((25, 4), bool), np.full((25, 4), -1), complete=False
     )
     names = [name for name, _ in itertools.islice(start_policies(model, none_yet, Run(), 60), 2)]

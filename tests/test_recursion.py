@@ -10,7 +10,7 @@ from models import Shape, umdps
 from naive import INF, Naive, matrix_game
 
 import rue
-from rue.evaluate import is_proper
+from rue.judge import is_proper
 
 SOLVERS = {"reg": rue.Regret, "cemr": rue.MyopicRegret, "cost": rue.WorstCase}
 
@@ -234,7 +234,7 @@ def test_myopic_ties_go_to_the_lowest_action_and_kappa_to_the_shorter_way():
 
 
 def test_pruning_keeps_what_is_optimal_somewhere():
-    from rue.solvers.recursion import optimal_somewhere, regret_gap
+    from rue.values import optimal_somewhere, regret_gap
 
     model = rue.domains.Disaster(width=5, height=5, seed=2).sample(8, seed=1)
     values = rue.optimal_values(model)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from models import Shape, umdps
 
 import rue
-from rue.solvers.inner import trees
-from rue.solvers.portfolio import METHODS
+from rue.adaptive.portfolio import METHODS
+from rue.recursion.inner import trees
 
 SOLVERS = [*METHODS, rue.Regret(2, "stochastic"), rue.BestSample(), rue.Adaptive(0.02), rue.Adaptive(objective="cost")]
 

@@ -15,7 +15,7 @@ from matplotlib.quiver import Quiver
 
 import rue
 from rue.domains.glider import Glider
-from rue.io.ocean import Currents
+from rue.domains.ocean import Currents
 from rue.report import draw_bounds, draw_map, draw_regrets, save_figure
 from rue.report.maps import MOST_ASKED
 from rue.report.painter import ARROW, LEAST_CHANCE, LEAST_VISITS, LONGEST_CURRENT, MOST_FULL

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import rue
-from rue.info import describe
-from rue.io import files
-from rue.specs import domain_of
+from rue.description import describe
+from rue.formats import files
+from rue.parsing import domain_of
 
 ODD = [None, True, -1, 0, 10**30, -1e308, float("inf"), float("nan"), "x", [1], {"a": 1}]
 

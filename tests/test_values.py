@@ -330,7 +330,7 @@ def test_types_are_shipped():
 
 def test_selecting_by_regret_computes_no_bounds(monkeypatch):
     wanted = []
-    solve = sys.modules["rue.solvers.solve"]
+    solve = sys.modules["rue.solving"]
     prove = solve.prove_bound
     monkeypatch.setattr(solve, "prove_bound", lambda *a, **o: wanted.append(o["search"]) or prove(*a, **o))
     rue.select(rue.domains.Medical(seed=1).sample(6, seed=1), 3, by="regret")

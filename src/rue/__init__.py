@@ -4,30 +4,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rue import domains, theory
+from rue.adaptive.search import Adaptive, lower_bound
+from rue.baselines import Average, BestSample
 from rue.build import Builder, Counts, count_transitions, from_counts, from_transitions
 from rue.certificate import Certificate, verify
 from rue.diagnosis import Diagnosis, diagnose
 from rue.errors import BadFile, BadInput, Contradiction, NotProved, NotSolved, RueError, SolverFailed
-from rue.evaluate import Evaluation, evaluate
-from rue.io import load, read_log, save
+from rue.formats import load, read_log, save
+from rue.judge import Evaluation, evaluate
+from rue.mixture import Mixture
 from rue.model import UMDP, Graph
-from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy
-from rue.select import select
-from rue.simulate import Simulation, simulate
+from rue.recursion.solvers import MyopicRegret, Regret, WorstCase
+from rue.selection import select
+from rue.simulation import Simulation, simulate
 from rue.solution import Cache, Interval, Limits, Progress, Solution, Solver, Status
-from rue.solvers import (
-    Adaptive,
-    Average,
-    BestSample,
-    ExactStationary,
-    Mixture,
-    MyopicRegret,
-    Regret,
-    WorstCase,
-    lower_bound,
-    solve,
-)
+from rue.solving import solve
+from rue.stationary.search import ExactStationary
+from rue.values import OptimalValues, optimal_values
 
 __version__ = "0.1.0"
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rue._flat import Array
+from rue._arrays import Array
 from rue.errors import SolverFailed
 
 SEED = 1

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rue._flat import Array
+from rue._arrays import Array
 from rue.errors import SolverFailed
 
 

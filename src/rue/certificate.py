@@ -50,11 +50,11 @@ from typing import Any
 
 import numpy as np
 
+from rue._arrays import Array
 from rue._check import one_of, real_number
-from rue._flat import Array
-from rue._kernels.points import check_points
 from rue._linear import ranges, solve_chain
 from rue._threads import cores, in_parts
+from rue.certificate_kernels import check_points
 from rue.errors import BadInput, NotProved, SolverFailed
 from rue.model import UMDP, Graph
 
@@ -170,7 +170,7 @@ def model_fingerprint(model: UMDP) -> str:
 def verify(model: UMDP, certificate: Certificate) -> float:
     """The lower bound that a certificate proves: at least its `bound`, or `NotProved` says what fails.
 
-    Everything is worked out again from the model; nothing of the solvers, of the judge or of `rue.optimal` is used.
+    Everything is worked out again from the model; nothing of the solvers, of the judge or of `rue.values` is used.
     """
     _check_form(model, certificate)
     gap = np.empty_like(model.cost)

@@ -24,9 +24,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from rue import structure_kernels as reach
+from rue._arrays import Array
 from rue._check import index_array
-from rue._flat import Array
-from rue._kernels import reach
 from rue._linear import ranges
 from rue.model import UMDP, Graph, check_model, check_same_graph
 from rue.policy import Policy, check_policy

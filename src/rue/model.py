@@ -20,11 +20,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue import _flat
+from rue import _arrays
+from rue import structure_kernels as reach
+from rue._arrays import Array, Flat
 from rue._check import frozen_array, in_all, index_array, labels, whole_number
-from rue._flat import Array, Flat
-from rue._kernels import reach
-from rue._plain import frozen, thawed
+from rue._text import frozen, thawed
 from rue.errors import BadInput
 
 # Rows are accepted when they sum to one within this, and then divided by their sum.
@@ -190,7 +190,7 @@ class UMDP:
         A row of zeros in every sample says that there is no such action in that state. With `discount`
         the problem may go on for ever and costs may be negative (see `with_discount`).
         """
-        flat = _flat.from_dense(transition, cost, _integer("initial", initial), goals)
+        flat = _arrays.from_dense(transition, cost, _integer("initial", initial), goals)
         state_label = labels("state", states)
         _check_labels("state", state_label, flat.choice_ptr.size - 1)
         return cls.from_flat(replace(flat, state_label=state_label, action_label=labels("action", actions)), discount)
@@ -199,7 +199,7 @@ class UMDP:
     def from_flat(cls, flat: Flat, discount: float | None = None) -> "UMDP":
         """A model from flat arrays; with `discount`, from those of a discounted problem."""
         if discount is not None:
-            flat = _flat.with_discount(flat, discount)
+            flat = _arrays.with_discount(flat, discount)
         graph = Graph(
             flat.choice_ptr, flat.action, flat.trans_ptr, flat.successor,
             flat.initial, flat.state_label, flat.action_label,
@@ -570,3 +570,9 @@ def _first_lost_state(model: UMDP, sample: int) -> int:
         np.ones(graph.states, bool), allowed, live,
     )  # fmt: skip
     return int(order[~seen[order]][0])
+
+
+def typical_cost(model: UMDP) -> float:
+    """The median, over choices that cost something, of their largest cost: the unit of κ and of tolerances."""
+    cost = model.cost.max(axis=1, initial=0.0)
+    return float(np.median(cost[cost > 0])) if (cost > 0).any() else 1.0

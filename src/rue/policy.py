@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rue._arrays import Array
 from rue._check import frozen_array, in_all, number_array
-from rue._flat import Array
 from rue._linear import ranges
-from rue._plain import thawed
-from rue._policy_text import COLUMNS, FORMAT, VERSION, actions_in_words, arrays_from_csv, arrays_from_json
+from rue._text import thawed
 from rue.errors import BadInput
 from rue.model import GRAPH_FIELDS, UMDP, Graph
+from rue.policy_text import COLUMNS, FORMAT, VERSION, actions_in_words, arrays_from_csv, arrays_from_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,3 +329,9 @@ def check_policy(policy: object) -> Policy:
     if not isinstance(policy, Policy):
         raise BadInput(f"the policy is a {type(policy).__name__}; expected a rue.Policy, such as solution.policy")
     return policy
+
+
+def complete_choices(graph: Graph, choice: Array) -> Array:  # [S]
+    """Choices for all states: where there is none (-1), as at dead ends, the first of the state."""
+    first = np.minimum(graph.choice_ptr[:-1], graph.choices - 1)
+    return np.where(choice >= 0, choice, first)

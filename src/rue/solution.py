@@ -248,6 +248,38 @@ class Run:
             signal.signal(signal.SIGINT, previous)
 
 
+@dataclass(eq=False)
+class Inner(Run):
+    """The run of a solver within a solver: counts, trace and limits of its own, and the limits of the outer one."""
+
+    outer: Run = field(default_factory=Run)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.cache, self.threads = self.outer.cache, self.outer.threads
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the nearer of the two time limits."""
+        return min(super().seconds_left, self.outer.seconds_left)
+
+    def out_of_time(self) -> Status | None:
+        """Why to stop now, whatever was counted, or None to go on."""
+        return self.outer.out_of_time() or super().out_of_time()
+
+    def stop(self) -> Status | None:
+        """Why to stop now, or None to go on."""
+        return self.outer.stop() or super().stop()
+
+    def afterwards(self) -> Run:
+        """A run for judging and proving, until the nearer of the two limits, and a little longer."""
+        return min(super().afterwards(), self.outer.afterwards(), key=lambda run: run.seconds_left)
+
+    def report(self, stage: str, objective: Interval | None = None) -> None:
+        """Pass on the stage, but not the objective, which is another one."""
+        self.outer.report(stage)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a solver found, before the judge has seen it."""
@@ -276,7 +308,10 @@ class Solver(ABC):
             Solver.known[cls.name] = cls
 
     def kernels(self) -> frozenset[str]:
-        """The kernels that `run` may call besides those of every model: `options.look_ahead`, or a file, `game`."""
+        """Return the kernels that `run` may call besides those of every model, by name or by file.
+
+        For example `{"option_kernels.look_ahead", "mixture_kernels"}`.
+        """
         return frozenset()
 
     @abstractmethod

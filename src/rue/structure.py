@@ -19,8 +19,8 @@ finds none and each sample has one, `diagnosis` looks further.
 
 import numpy as np
 
-from rue._flat import Array
-from rue._kernels import reach
+from rue import structure_kernels as reach
+from rue._arrays import Array
 from rue.model import UMDP, Graph, all_states_reach_goal, outward_order, surely_reaching
 
 

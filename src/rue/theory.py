@@ -46,17 +46,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rue import judge_kernels as chain
+from rue._arrays import Array
 from rue._check import flag, in_all, number_array, whole_number
-from rue._flat import Array
-from rue._kernels import chain
 from rue._linear import ranges, solve_chain
 from rue.errors import BadInput, SolverFailed
-from rue.evaluate import evaluate
+from rue.judge import evaluate
 from rue.model import UMDP, Graph, check_model, check_same_graph
-from rue.optimal import OptimalValues, optimal_values
 from rue.policy import Policy, check_policy
 from rue.solution import Cache, Interval
-from rue.solvers.recursion import regret_gap
+from rue.values import OptimalValues, optimal_values, regret_gap
 
 # Twice the rounding error of one operation, so that products of such errors are covered as well.
 ROUNDING = 2.0**-52

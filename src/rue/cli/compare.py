@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 import rue
-from rue import specs
+from rue import parsing
 from rue.cli.options import Json, Model, Test, TestSeed
 from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import (
@@ -33,11 +33,11 @@ from rue.cli.printing import (
 from rue.cli.progress import ProgressBar, read_model_and_warm_up
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
-from rue.evaluate import Evaluation
-from rue.io.files import write_text
+from rue.formats.files import write_text
+from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.solution import Interval, Limits, Solution, Solver, Status
-from rue.solvers import solve as run_solver
+from rue.solving import solve as run_solver
 
 LEGEND = (
     "Regrets are the judge's: exact, in the worst sample and on average. No policy of any kind has a max regret "
@@ -50,7 +50,7 @@ def compare(
     model: Model,
     methods: Annotated[
         str, typer.Option(help="Names with commas between them; short forms: reg-d3, reg-h3, cemr-s1.")
-    ] = ",".join(specs.METHODS),
+    ] = ",".join(parsing.METHODS),
     seconds: Annotated[
         float, typer.Option(help="Stop each method after so many seconds with its best policy so far.")
     ] = 30.0,
@@ -66,7 +66,7 @@ def compare(
     Ctrl-C stops after the method that is at work; pressed again, it breaks off. Exit status: 0 if every method came to
     its end with a finite regret, 1 if one did not or was not run.
     """
-    solvers = [specs.parse_method(name) for name in methods.split(",") if name.strip()]
+    solvers = [parsing.parse_method(name) for name in methods.split(",") if name.strip()]
     if not solvers:
         raise BadInput(
             f"no method is named in {methods!r}; expected names with commas between them, such as reg,average"
@@ -77,7 +77,7 @@ def compare(
     unseen = None if test is None else Unseen.read(umdp, test, seed)
     with _noting_ctrl_c() as presses:
         solutions = _solve_all(umdp, solvers, limits, as_json, presses)
-        not_run = [specs.short_name(solver) for solver in solvers[len(solutions) :]]
+        not_run = [parsing.short_name(solver) for solver in solvers[len(solutions) :]]
         solutions = _with_common_bound(umdp, solutions, search=not not_run)
         verdicts = None if unseen is None else [rue.evaluate(unseen.model, solution.policy) for solution in solutions]
     comparison = Comparison(model, umdp, solutions, not_run, unseen, verdicts)
@@ -179,7 +179,7 @@ class Comparison:
         methods: dict[str, list[str]] = {}  # that share what is wrong
         for solution, diagnosis in zip(self.solutions, found, strict=True):
             for line in () if diagnosis is None else diagnosis.about_policy():
-                methods.setdefault(line, []).append(specs.short_name(solution.solver))
+                methods.setdefault(line, []).append(parsing.short_name(solution.solver))
         for line, names in methods.items():
             say(f"{', '.join(names)}: {line}")
         every = [line for diagnosis in found if diagnosis is not None for line in diagnosis.about_model()]
@@ -194,7 +194,7 @@ class Comparison:
         else:
             last = [number(self.verdicts[place].max_regret), number(self.verdicts[place].mean_regret)]
         return [
-            specs.short_name(solution.solver),
+            parsing.short_name(solution.solver),
             Text(number(regret.upper), style="bold" if regret.upper == best else ""),
             at_least(regret.lower),
             percent(solution.gap),
@@ -208,7 +208,7 @@ class Comparison:
         """All of it as a page."""
         from rue.report.page import compare_page  # slow to import
 
-        names = distinct([specs.short_name(solution.solver) for solution in self.solutions])
+        names = distinct([parsing.short_name(solution.solver) for solution in self.solutions])
         judged = None if self.verdicts is None else dict(zip(names, self.verdicts, strict=True))
         tested = None if self.unseen is None else self.unseen.model
         page = compare_page(self.text, self.model, dict(zip(names, self.solutions, strict=True)), tested, judged)

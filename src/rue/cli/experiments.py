@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from rue import experiments, specs
+from rue import experiments, parsing
 from rue._check import one_of
 from rue.cli.options import Json, Output
 from rue.cli.outputs import PAGES, TABLES, Target
 from rue.cli.printing import complain, print_json, say
 from rue.cli.progress import PagesBar, RunsBar
 from rue.errors import BadInput
-from rue.io.files import check_writable, make_folder, write_text
+from rue.formats.files import check_writable, make_folder, write_text
 
 experiment = typer.Typer(
     help="Many methods on many problems, into a store of records; again and only what is missing is done.",
@@ -112,7 +112,7 @@ def report(
     results = experiments.Results.of(records, place.reference)
     with PagesBar() as progress:
         page = experiment_page(
-            records, results, experiments.make_tables(results), load_model=specs.read_model,
+            records, results, experiments.make_tables(results), load_model=parsing.read_model,
             load_solution=place.solution, title=place.title, spec=place.spec, progress=progress,
         )  # fmt: skip
     written = target.write(lambda path: write_text(path, page))

@@ -9,17 +9,17 @@ from typing import Annotated, Any, cast
 import typer
 
 import rue
-from rue import specs
-from rue._plain import one_line
+from rue import parsing
+from rue._text import one_line
 from rue.cli.options import By, Json, Model, ModelOutput, Settings
 from rue.cli.outputs import Target
 from rue.cli.printing import console, number, pairs, print_json, say, say_lines
 from rue.cli.progress import ProgressBar
+from rue.description import describe
 from rue.domains import DOMAINS
 from rue.errors import BadInput
-from rue.info import describe
-from rue.io.files import endings
-from rue.io.logs import NEXT_STATE, Row, read_log
+from rue.formats.files import endings
+from rue.formats.logs import NEXT_STATE, Row, read_log
 from rue.solution import Progress
 
 SELDOM = 10
@@ -49,8 +49,8 @@ def generate(
 ) -> None:
     """Draw samples of a built-in domain and write them to a file."""
     target = Target.check(output, "model", endings(rue.UMDP))
-    given = specs.parse_settings([f"seed={seed}", *(settings or ())])
-    model = specs.sample_domain(domain, given, samples=samples, pool=pool, by=by)
+    given = parsing.parse_settings([f"seed={seed}", *(settings or ())])
+    model = parsing.sample_domain(domain, given, samples=samples, pool=pool, by=by)
     written = target.write(lambda path: rue.save(path, model))
     if as_json:
         print_json({"file": written.file, **describe(model)})
@@ -141,7 +141,7 @@ def learn(
 
 def info(model: Model, as_json: Json = False) -> None:
     """Say what a model is: its size, whether one policy can reach the goal in all samples, duplicates."""
-    facts = describe(specs.read_model(model))
+    facts = describe(parsing.read_model(model))
     if as_json:
         print_json({"model": model, **facts})
         return

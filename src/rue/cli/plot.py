@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import rue
-from rue import specs
+from rue import parsing
 from rue._check import one_of
 from rue.certificate import model_fingerprint
 from rue.cli.options import Model
@@ -44,7 +44,7 @@ def plot(
 ) -> None:
     """Draw what a policy does, its regret in each sample, or how its bounds came together."""
     target = Target.check(output, "picture", PICTURES, inputs=[model, *policies])
-    umdp = specs.read_model(model)
+    umdp = parsing.read_model(model)
     usual = "map" if len(policies) == 1 and "grid" in umdp.graph.layout else "regret"
     chosen = one_of("kind of picture", kind or usual, ("map", "regret", "bounds"))
     if chosen != "map" and (samples or steps):
@@ -52,7 +52,7 @@ def plot(
     from rue import report  # slow to import, and needed here alone
 
     if chosen == "bounds":
-        figure = report.draw_bounds({name: specs.read_solution(path) for name, path in _names(policies).items()})
+        figure = report.draw_bounds({name: parsing.read_solution(path) for name, path in _names(policies).items()})
     elif chosen == "regret":
         regrets, bound = _regrets_of(umdp, policies)
         figure = report.draw_regrets(umdp, regrets, bound=bound)
@@ -61,7 +61,7 @@ def plot(
     else:
         figure = report.draw_map(
             umdp,
-            specs.read_policy(policies[0]),
+            parsing.read_policy(policies[0]),
             samples=range(umdp.samples) if samples == "all" else _whole_numbers("samples", samples),
             steps=_whole_numbers("steps", steps),
         )
@@ -80,7 +80,7 @@ def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[f
     """The regrets of policies by the judge, and the best bound that one of their files has for all policies."""
     regrets, bound = {}, 0.0
     for name, path in _names(paths).items():
-        thing = specs.read_policy_or_solution(path)
+        thing = parsing.read_policy_or_solution(path)
         policy = thing.policy if isinstance(thing, Solution) else thing
         regrets[name] = rue.evaluate(model, policy).regret.tolist()
         proof = thing.certificate if isinstance(thing, Solution) else None

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 import rue
-from rue import specs
-from rue._plain import one_line
+from rue import parsing
+from rue._text import one_line
 from rue.cli.options import Json, Model, Output, PolicyFile, Settings, Test, TestSeed
 from rue.cli.outputs import Target
 from rue.cli.printing import (
@@ -34,12 +34,12 @@ from rue.cli.printing import (
 from rue.cli.progress import ProgressBar, read_model_and_warm_up
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
-from rue.evaluate import Evaluation
-from rue.io.files import endings
+from rue.formats.files import endings
+from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.solution import Limits, Solution, Solver
-from rue.solvers import solve as run_solver
+from rue.solving import solve as run_solver
 
 USUAL_CONFIDENCE = 0.95
 
@@ -64,7 +64,7 @@ def solve(
     The result is written as .rue, or only its policy as .json or .csv. Exit status: 0 if the method came to its end
     with a finite regret, 1 if it did not (a limit, Ctrl-C, no proof, no policy).
     """
-    solver = specs.parse_method(method, specs.parse_settings(settings or ()))
+    solver = parsing.parse_method(method, parsing.parse_settings(settings or ()))
     limits = Limits(math.inf if seconds is None else seconds, math.inf if iterations is None else iterations)
     target = Target.check(output, "solution", endings(Solution), inputs=[model])
     umdp = read_model_and_warm_up(model, [solver])
@@ -101,7 +101,7 @@ def evaluate(
     """
     if test is None and (independent or seed is not None or confidence is not None):
         raise BadInput("a seed, a confidence or --independent is given; expected them with --test only")
-    umdp, given = specs.read_model(model), specs.read_policy_or_solution(policy)
+    umdp, given = parsing.read_model(model), parsing.read_policy_or_solution(policy)
     controller = given.policy if isinstance(given, Solution) else given
     facts = {"model": model, "policy": policy, **_judged(umdp, controller, rue.evaluate(umdp, controller))}
     unseen = None if test is None else Unseen.read(umdp, test, seed, independent, given)
@@ -130,7 +130,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check the proof in a solution that no policy of any kind does better than its bound."""
-    umdp, certificate = specs.read_model(model), specs.read_certificate(solution)
+    umdp, certificate = parsing.read_model(model), parsing.read_certificate(solution)
     try:
         proved = rue.verify(umdp, certificate)
     except rue.NotProved as error:
@@ -154,7 +154,7 @@ def simulate(
     as_json: Json = False,
 ) -> None:
     """Run a policy in one sample, and compare its mean cost with the exact value."""
-    umdp, controller = specs.read_model(model), specs.read_policy(policy)
+    umdp, controller = parsing.read_model(model), parsing.read_policy(policy)
     runs = rue.simulate(umdp, controller, sample=sample, episodes=episodes, seed=seed, max_steps=max_steps)
     low, high = runs.interval
     facts: dict[str, Any] = {

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rue import specs
-from rue._plain import one_line, plain
+from rue import parsing
+from rue._text import one_line, plain
 from rue.diagnosis import Diagnosis, diagnose
-from rue.evaluate import Evaluation
+from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.solution import Interval, Solution, Status
@@ -50,7 +50,7 @@ def print_json(facts: Mapping[str, Any]) -> None:
 def solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
     """A solution as JSON has it."""
     return {
-        "method": specs.short_name(solution.solver),
+        "method": parsing.short_name(solution.solver),
         "solver": solution.solver.name,
         "parameters": asdict(solution.solver),
         "status": solution.status.value,

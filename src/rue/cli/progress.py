@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from rue import specs
+from rue import parsing
 from rue.experiments import Advance
 from rue.model import UMDP
 from rue.solution import Progress, Solver
-from rue.warm import warm
+from rue.warm_up import warm
 
 SECONDS_BEFORE_BAR = 2.0
 SECONDS_BETWEEN_LINES = 30.0
@@ -25,7 +25,7 @@ SECONDS_BETWEEN_NOTICES = 5.0
 def read_model_and_warm_up(model: str, solvers: Sequence[Solver]) -> UMDP:
     """The model, read while all that the solvers may call is compiled or loaded."""
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(specs.read_model, model)
+        reading = pool.submit(parsing.read_model, model)
         wait([reading], timeout=0.1)
         if not reading.done() or reading.exception() is None:  # a bad model is told at once
             with CompileNotice() as notice:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING
 from typing import Any
 
-from rue import specs
+from rue import parsing
 from rue.certificate import model_fingerprint
 from rue.cli.printing import number, rounded
+from rue.description import common_samples, has_duplicates
 from rue.errors import BadInput
-from rue.evaluate import Evaluation
-from rue.info import common_samples, has_duplicates
+from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.solution import Solution
 
@@ -32,7 +32,7 @@ class Unseen:
         drawn = text.strip().isdecimal()
         if not drawn and seed is not None:
             raise BadInput(f"a seed is given for {text}; expected it only with a number of fresh draws, such as 100")
-        model = specs.draw_unseen(planned, int(text), seed) if drawn else specs.read_model(text)
+        model = parsing.draw_unseen(planned, int(text), seed) if drawn else parsing.read_model(text)
         seen = common_samples(planned, model)
         return cls(model, {"test": text, "seen_before": seen}, _doubt(model, text, seen, drawn or independent, policy))
 

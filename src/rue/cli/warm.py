@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from rue import specs
+from rue import parsing
 from rue.cli.options import Json
 from rue.cli.printing import print_json, say
 from rue.cli.progress import CompileNotice
-from rue.warm import warm as compile_ahead
+from rue.warm_up import warm as compile_ahead
 
 
 def warm(
@@ -19,7 +19,7 @@ def warm(
     as_json: Json = False,
 ) -> None:
     """Compile everything now, which otherwise happens at the first use after installation."""
-    solvers = None if methods is None else [specs.parse_method(name) for name in methods.split(",") if name.strip()]
+    solvers = None if methods is None else [parsing.parse_method(name) for name in methods.split(",") if name.strip()]
     with CompileNotice() as notice:
         done = compile_ahead(solvers, notice)
     if as_json:

@@ -17,10 +17,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from rue._arrays import Array
 from rue._check import flag, real_number, whole_number
-from rue._flat import Array
-from rue._kernels.grid import fill
 from rue.domains.base import Domain
+from rue.domains.disaster_kernels import fill
 from rue.model import UMDP, Graph
 
 MOVES = {

@@ -33,11 +33,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rue._arrays import Array
 from rue._check import real_number, whole_number
-from rue._flat import Array
 from rue.domains.base import Domain
+from rue.domains.ocean import Currents, check_box, clock, read_currents
 from rue.errors import BadInput
-from rue.io.ocean import Currents, check_box, clock, read_currents
 from rue.model import UMDP, Graph
 
 BUILT_IN = Path(__file__).parent / "data" / "norkyst.npz"

@@ -16,8 +16,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from rue._arrays import Array
 from rue._check import flag, real_number, whole_number
-from rue._flat import Array
 from rue.domains.base import Domain
 from rue.model import UMDP, Graph
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from rue._flat import Array
+from rue._arrays import Array
 from rue.experiments.results import Group, Samples
 from rue.experiments.statistics import SIGNIFICANT, TIE, Moments, describe, t_test_of_moments, wilcoxon_test
 

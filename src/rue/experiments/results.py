@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rue import specs
-from rue._flat import Array
+from rue import parsing
+from rue._arrays import Array
 from rue.errors import BadInput
 from rue.experiments.store import FAILED, Record
 
@@ -304,7 +304,7 @@ def _first_number(one: float, other: float) -> float:
 
 def _method_order(label: str, short: str, reference: Sequence[str]) -> tuple[object, ...]:
     """Reference methods first, as they were named; then in the order of the command line; then by name."""
-    known = specs.METHODS.index(short) if short in specs.METHODS else len(specs.METHODS)
+    known = parsing.METHODS.index(short) if short in parsing.METHODS else len(parsing.METHODS)
     named = list(reference).index(short) if short in reference else len(reference)
     return named, known, _natural(label)
 

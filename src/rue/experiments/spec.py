@@ -33,14 +33,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rue import specs
+from rue import parsing
 from rue._check import one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue.domains.base import TRAINING, Domain
 from rue.errors import BadInput, RueError, unknown_name
 from rue.experiments.code import code_version
 from rue.experiments.toml import read_toml
-from rue.select import WAYS
+from rue.selection import WAYS
 from rue.solution import Solver
 
 OF_THE_FILE = ("folder", "text")  # what nobody writes into it
@@ -94,7 +94,7 @@ class Task:
     @property
     def method(self) -> str:
         """The method in short: `reg-d3`."""
-        return specs.short_name(self.solver)
+        return parsing.short_name(self.solver)
 
     def describe(self) -> dict[str, Any]:
         """All that the result depends on, in plain values."""
@@ -178,7 +178,7 @@ class Problems:
         shared = _shared(self.sizes) if own_name else set()
         for size in self.sizes:
             for seed in self._seeds():
-                domain = specs.make_domain(str(self.domain), {**size, "seed": seed})
+                domain = parsing.make_domain(str(self.domain), {**size, "seed": seed})
                 for count in (self.samples, self.pool, self.test):
                     if isinstance(count, int):
                         domain.check_samples(count)
@@ -230,7 +230,7 @@ class Experiment:
         if not isinstance(self.reference, list | tuple):
             raise BadInput(f"reference is {self.reference!r}; expected a list of methods")
         for name in self.reference:
-            one_of("method in reference", name, {specs.short_name(solver) for solver in solvers})
+            one_of("method in reference", name, {parsing.short_name(solver) for solver in solvers})
 
     def tasks(self) -> list[Task]:
         """All tasks, problem by problem, so that what belongs to one problem is done together."""
@@ -316,10 +316,10 @@ def _solvers(methods: Sequence[Method]) -> list[Solver]:
 
 def _solver(method: Method) -> Solver:
     if isinstance(method, str):
-        return specs.parse_method(method)
+        return parsing.parse_method(method)
     if not isinstance(method, Mapping) or "name" not in method:
         raise BadInput(f'the method {method!r} has no name; expected "reg-d3", or {{ name = "reg", steps = 3 }}')
-    return specs.parse_method(str(method["name"]), {key: value for key, value in method.items() if key != "name"})
+    return parsing.parse_method(str(method["name"]), {key: value for key, value in method.items() if key != "name"})
 
 
 def _text(name: str, value: object) -> None:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rue._flat import Array
+from rue._arrays import Array
 
 LEVEL = 0.95
 # p-values below this are significant.

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from rue._plain import plain
+from rue._text import plain
 from rue.errors import BadFile, BadInput
-from rue.io import load, save
-from rue.io.files import write_text
+from rue.formats import load, save
+from rue.formats.files import write_text
 from rue.solution import Solution
 
 Record = dict[str, Any]

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from rue._arrays import Array
 from rue._check import one_of
-from rue._flat import Array
 from rue.experiments.orders import Order, compare_orders
 from rue.experiments.published import ELEVEN, PAPER, Published
 from rue.experiments.results import MISSING, Group, Results, Samples

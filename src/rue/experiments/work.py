@@ -16,16 +16,16 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from rue import specs
+from rue import parsing
 from rue.errors import BadInput
-from rue.evaluate import evaluate
 from rue.experiments.code import code_version
 from rue.experiments.spec import Problem, Task
 from rue.experiments.store import FAILED, Record
+from rue.judge import evaluate
 from rue.model import UMDP
 from rue.solution import Limits, Solution, Solver
-from rue.solvers import solve
-from rue.warm import warm
+from rue.solving import solve
+from rue.warm_up import warm
 
 PACKAGES = ("rue", "numpy", "scipy", "numba", "highspy")
 # Problems that a process remembers: its next task is mostly of one of them.
@@ -78,11 +78,11 @@ def _make_ready(solver: Solver) -> float:
 def _samples(problem: Problem) -> tuple[UMDP, UMDP | None]:
     """The samples to plan with and those to test on."""
     problem.check_files()
-    train = specs.read_model(problem.model)
+    train = parsing.read_model(problem.model)
     if not problem.test:
         return train, None
     drawn = problem.test.isdecimal()
-    return train, specs.draw_unseen(train, int(problem.test)) if drawn else specs.read_model(problem.test)
+    return train, parsing.draw_unseen(train, int(problem.test)) if drawn else parsing.read_model(problem.test)
 
 
 def _findings(model: UMDP, solution: Solution) -> Record:

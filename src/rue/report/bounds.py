@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rue._flat import Array
-from rue._plain import short_line
+from rue._arrays import Array
+from rue._text import short_line
 from rue.errors import BadInput
 from rue.report import style
 from rue.solution import Solution

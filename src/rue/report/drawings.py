@@ -6,8 +6,8 @@ from functools import wraps
 from itertools import islice
 from typing import ParamSpec, TypeVar
 
-from rue.evaluate import Evaluation
 from rue.experiments.results import Results
+from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.report.bounds import draw_bounds

@@ -17,8 +17,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from rue._flat import Array
-from rue._plain import one_line
+from rue._arrays import Array
+from rue._text import one_line
 from rue.errors import BadInput
 from rue.experiments.results import Group, Results, Samples
 from rue.experiments.statistics import Band, Moments, bootstrap_band, describe, t_band

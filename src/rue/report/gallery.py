@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from rue.errors import BadInput, RueError
-from rue.evaluate import evaluate
+from rue.judge import evaluate
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.report.cases import Case, Record

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from rue._flat import Array
-from rue._plain import short_line
+from rue._arrays import Array
+from rue._text import short_line
 from rue.errors import BadInput
 from rue.model import Graph
 

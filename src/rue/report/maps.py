@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from rue._arrays import Array
 from rue._check import index_array, whole_number
-from rue._flat import Array
-from rue._plain import short_line
+from rue._text import short_line
 from rue.errors import BadInput
-from rue.evaluate import Evaluation, evaluate
+from rue.judge import Evaluation, evaluate
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.report import style

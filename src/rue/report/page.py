@@ -17,12 +17,12 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import escape
 
-from rue._plain import short_line
+from rue._text import short_line
 from rue.errors import BadInput
-from rue.evaluate import Evaluation
 from rue.experiments.results import Group, Results
 from rue.experiments.tables import Table
 from rue.experiments.work import machine, versions
+from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.report import sentences, sheets
 from rue.report.cases import Case, Record, Row, cases_of, runs_of

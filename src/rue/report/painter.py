@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from rue._flat import Array
-from rue._plain import short_line
+from rue._arrays import Array
+from rue._text import short_line
 from rue.model import UMDP
 from rue.report import canvas, style
 from rue.report.canvas import KeyItem, Sheet

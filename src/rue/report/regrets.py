@@ -16,9 +16,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike
 
+from rue._arrays import Array
 from rue._check import number_array, real_number
-from rue._flat import Array
-from rue._plain import short_line
+from rue._text import short_line
 from rue.errors import BadInput
 from rue.model import UMDP
 from rue.report import style

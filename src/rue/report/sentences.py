@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_EVEN
 import numpy as np
 from markupsafe import Markup, escape
 
-from rue._flat import Array
+from rue._arrays import Array
 from rue.experiments.results import Group, Results, Samples
 from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, describe
 from rue.experiments.tables import mean_text

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from rue._plain import short_line
+from rue._text import short_line
 
 # In a cell of a table.
 MOST_LETTERS = 300

@@ -1,0 +1,489 @@
+"""Adaptive: the least max regret over all policies, of any memory, from both sides.
+
+*Duality.* A policy that remembers its history and draws lots has a regret vector, one entry for each sample. The set of
+these vectors is convex, so (docs/bounds.md has the proof and its conditions)
+
+    min over π of  max over k of  reg_k(π)   =   max over beliefs b of  [ min over π of  Σ_k b_k reg_k(π) ]
+
+The inner problem knows the state and not the sample: its value depends on the state and on what the history says about
+the sample, a *belief*. It is solved on a graph of beliefs (`belief_kernels.py`) with bounds from both sides.
+
+*From above.* Each vector at the initial state is the regret in each sample of a real controller. A matrix game over
+these vectors gives the best mixture to draw from at the start; its value is the upper bound. The policies of all cheap
+methods are there from the beginning (`portfolio.py`).
+
+*From below.* For any b, the graph's bound at the root holds for every policy. The best one is the lower bound, and what
+it rests on is written down as a certificate (`certificate.py`), which anybody can check.
+
+*The search* works at one belief for a while: it surveys the graph from the root, by the choices that are best from
+below, backs up both bounds on the way home, and opens the graph where they are furthest apart as seen from the root.
+Weights are not normalised on the way, so that the distance of the bounds at a node is what it adds at the root. When
+the bounds at the root are close compared to the whole gap, the belief moves from where the lower bound is best towards
+the dual of the game, as far as is needed for the known vectors to leave room for the next step (a level method on a
+line): the raw dual would jump from side to side. The graph does not depend on the belief, so nothing is lost by moving.
+
+*Worst-case cost.* Σ_k b_k V_k(π) = Σ_k b_k V*_k + Σ_k b_k reg_k(π): the same search with V*_k at the initial state
+added to each regret (`objective="cost"`).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from weakref import WeakSet
+
+import numpy as np
+
+from rue._arrays import Array
+from rue._check import one_of, real_number
+from rue._threads import check_threads
+from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
+from rue.adaptive.free_moves import Merged, merge_free
+from rue.adaptive.portfolio import METHODS, start_policies
+from rue.certificate import Certificate, verify
+from rue.compilation import compile_for_bound
+from rue.controllers import handed_over
+from rue.errors import NotProved
+from rue.fallbacks import infeasible, no_policy_reaches, wandering
+from rue.judge import Evaluation, ends_from, judge
+from rue.matrix_game import Game, solve_game
+from rue.model import UMDP, check_model, typical_cost
+from rue.policy import Policy
+from rue.recursion.one_step import policy_at_hand
+from rue.solution import Cache, Inner, Interval, Limits, Outcome, Run, Solver, Status, check_cache, check_limits
+from rue.values import OptimalValues, optimal_values
+
+GIGABYTE = 1e9
+# The belief moves when the gap there is this part of the whole, or after so many rounds.
+NEAR, PATIENCE = 0.25, 40
+# It moves until the known vectors leave this part of the whole gap.
+LEVEL = 0.6
+# Every sample keeps a little belief, or a search would not care what becomes of it: this part of the relative gap.
+LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
+# A gap is closed at this fraction of the upper bound, and at this fraction of a typical cost.
+CLOSED, CLOSED_COST = 1e-8, 1e-11
+# The judge's error may take this part of the upper bound from a gap, or this part of the largest optimal value.
+JUDGED, JUDGED_VALUE = 1e-6, 1e-9
+# The part of the wanted gap that the search aims at, since the proof and the judge may find the last digits different.
+AIM = 0.99
+# The time for the policies of other methods: a part of a limit, and no more than so many seconds. Some come before
+# the search, one whenever the belief moves, the rest at the end. A sample's policy counts as this part of a method.
+START_PART, START_SECONDS, FIRST_METHODS, SAMPLE_PART = 0.2, 2.0, 5, 1 / 32
+# What is kept of the time for putting policy and proof together: a part of the time so far, seconds for each next node
+# of the policy (and each sample of it), for each follower and sample of the proof, and times what it took to write it.
+LAST_PART, NODE_SECONDS, NODE_SAMPLE_SECONDS, PROOF_SECONDS, WRITING = 0.02, 1e-6, 3e-7, 2e-8, 3.0
+# Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: many, or few
+# where nothing is left to open.
+GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
+# A bound for the report of other methods may take so many beliefs and start policies, is good enough at such a gap, and
+# is not looked for in models with more numbers than this, where even the first step takes long.
+REPORT_BELIEFS, REPORT_POLICIES, REPORT_GAP, REPORT_SIZE = 2000, 32, 0.01, 2_000_000
+# With very many samples it takes fewer beliefs: so many numbers in all, but this many beliefs at least.
+REPORT_NUMBERS, LEAST_BELIEFS = 1_000_000, 100
+# What a policy may lose, as a part of its regret, by being safe in worlds that are none of the samples: nothing.
+SPARE = 1e-9
+# Vectors in a game.
+COLUMNS = 300
+# Regrets beyond this are infinite.
+INFINITE = 1e80
+
+
+@dataclass(frozen=True)
+class Adaptive(Solver):
+    """The least max regret over all policies, to within a fraction `gap` of it, with a certificate.
+
+    `objective="cost"` minimises the worst-case expected cost instead. `memory`, in gigabytes, bounds the graph.
+    `solution.objective` bounds the optimum over all policies.
+    """
+
+    name = "adaptive"
+    gap: float = 0.05
+    objective: str = field(default="regret", kw_only=True)
+    memory: float = field(default=2.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        real_number("gap", self.gap, "0 or more", 0)
+        one_of("objective", self.objective, ("regret", "cost"))
+        real_number("memory", self.memory, "0.01 or more, in gigabytes", 0.01)
+
+    @property
+    def measures(self) -> str:  # type: ignore[override]
+        """What the objective is."""
+        return "regret" if self.objective == "regret" else "worst-case cost"
+
+    def kernels(self) -> frozenset[str]:
+        """What `run` may call, and the methods that give policies to begin with."""
+        return frozenset(("belief_kernels", "controller_kernels")).union(*(method.kernels() for method in METHODS))
+
+    def run(self, model: UMDP, run: Run) -> Outcome:
+        """Take in the policies of other methods, then search until the gap is closed."""
+        small = merge_free(model)
+        if small is not None:
+            return _enlarged(small, self.run(small.model, run), self.objective, run)
+        graph = model.graph
+        values = optimal_values(model, run=run)
+        if no_policy_reaches(model, run):
+            return infeasible(model, run)
+        if not values.complete:
+            return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), run.stop() or Status.UNPROVED)
+        if graph.goal[graph.initial]:
+            return Outcome(policy_at_hand(model, values, run), Interval(0.0, 0.0))
+        search = _Search.begin(model, values, self.objective, self.memory * GIGABYTE, run)
+        limited = run.limits.seconds < math.inf
+        seconds = min(START_SECONDS, START_PART * run.limits.seconds) if limited else math.inf
+        search.waiting = start_policies(model, values, run, seconds)
+        status = search.close(AIM * self.gap)
+        return search.outcome(status, self.gap)
+
+
+def lower_bound(
+    model: UMDP, *, limits: Limits | None = None, cache: Cache | None = None, threads: int | None = None
+) -> float:
+    """A proved lower bound on the max regret of every policy, of any class.
+
+    Without limits it takes little time, some thousand beliefs; with limits it goes on until they are reached or no more
+    than one percent is left to gain. A cache keeps the best bound that is known.
+    """
+    check_model(model)
+    compile_for_bound()
+    run = Run(check_limits(limits), cache=check_cache(cache), threads=check_threads(threads))
+    with run.catching_interrupts():
+        certificate = prove_bound(model, run, beliefs=math.inf if limits else REPORT_BELIEFS)
+    return certificate.bound if certificate is not None else 0.0
+
+
+def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS, search: bool = True) -> Certificate | None:
+    """The best certificate of the model's least max regret in the run's cache, after a search of some beliefs."""
+    known = run.cache.remember(model, "regret bound", _Known)
+    if search and beliefs > known.beliefs and run.stop() is None:
+        small = merge_free(model)
+        if small is None:
+            _search_bound(model, run, beliefs)
+        else:
+            found = prove_bound(small.model, run, beliefs=beliefs)
+            _verified(model, small.certificate(found) if found is not None else None, run)
+        if run.stop() is None:
+            known.beliefs = beliefs
+    return known.certificate
+
+
+def _search_bound(model: UMDP, run: Run, beliefs: float) -> None:
+    """Look for a certificate, with the optimal policies of the samples to begin with."""
+    values, initial = optimal_values(model, run=run), model.graph.initial
+    if not values.complete or values.dead[initial].any() or model.graph.goal[initial]:
+        return
+    if beliefs <= REPORT_BELIEFS:  # with very many samples each of them takes long
+        beliefs = min(beliefs, max(REPORT_NUMBERS // model.samples, LEAST_BELIEFS))
+    search = _Search.begin(model, values, "regret", GIGABYTE, Inner(outer=run))
+    search.most, search.stage = beliefs, "lower bound"
+    search.waiting = islice(start_policies(model, values, run, 0.0), REPORT_POLICIES)
+    search.close(REPORT_GAP)
+    search.certificate()
+
+
+def _enlarged(small: Merged, outcome: Outcome, objective: str, run: Run) -> Outcome:
+    """What was found for the model without free moves, for the model with them."""
+    proof, policy, status = outcome.certificate, small.policy(outcome.policy), outcome.status
+    if status is Status.INFEASIBLE:
+        return Outcome(policy, outcome.objective, status)
+    certificate = _verified(small.whole, small.certificate(proof) if proof is not None else None, run)
+    if proof is not None and certificate is None and status is Status.SOLVED:  # rounding was in the way
+        status = Status.UNPROVED
+    lower = certificate.bound if certificate is not None else 0.0
+    upper = _at_most(judge(small.whole, policy, run.afterwards()), objective)
+    return Outcome(policy, Interval.proved(lower, upper, f"the least {objective}"), status, certificate)
+
+
+def _at_most(verdict: Evaluation, objective: str) -> float:
+    """An upper bound on the max regret or the worst-case cost of a policy, by the judge."""
+    return verdict.at_most if objective == "regret" else float(verdict.value.max()) + verdict.error
+
+
+def _verified(model: UMDP, proof: Certificate | None, run: Run) -> Certificate | None:
+    """A proof, once it is verified: it claims what `verify` found, but for the last digits. The cache keeps it."""
+    if proof is None:
+        return None
+    try:
+        proved = verify(model, replace(proof, bound=0.0))
+    except NotProved:  # rounding can be in the way where costs are many orders of magnitude apart
+        return None
+    certificate = replace(proof, bound=proved * (1 - 1e-12))
+    verified_of(model, run.cache).add(certificate)
+    if certificate.objective == "regret":
+        run.cache.remember(model, "regret bound", _Known).add(certificate)
+    return certificate
+
+
+def verified_of(model: UMDP, cache: Cache) -> "WeakSet[Certificate]":
+    """The certificates of a model that were verified."""
+    return cache.remember(model, "verified", WeakSet)
+
+
+@dataclass(eq=False)
+class _Known:
+    """The best certificate of a model so far, and the most beliefs that were looked through for one."""
+
+    certificate: Certificate | None = None
+    beliefs: float = 0.0
+
+    def add(self, certificate: Certificate) -> None:
+        if self.certificate is None or certificate.bound > self.certificate.bound:
+            self.certificate = certificate
+
+
+@dataclass(eq=False)
+class _Search:
+    """A search under way: the graph, both bounds, and what they rest on."""
+
+    model: UMDP
+    objective: str
+    run: Run
+    graph: BeliefGraph
+    offset: Array  # [K] what is added to the graph's regrets
+    scale: float
+    lower: float = 0.0
+    anchor: Array | None = None  # [K] the belief of the lower bound
+    written: bool = True  # whether the proof of the lower bound has been written down
+    proof: Certificate | None = None  # the best that has been
+    proof_value: float = -np.inf
+    game: Game | None = None
+    vectors: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [K, J] of those vectors
+    waiting: Iterator[tuple[str, Policy]] = field(default_factory=lambda: iter(()))  # policies of other methods
+    policy_seconds: float = 0.0  # that the policy will take until it is judged, about
+    proof_seconds: float = 0.0  # and the proof until it is verified
+    belief_seconds: float = 0.0  # that the last move to another belief took
+    most: float = math.inf  # beliefs
+    stage: str = "adaptive"
+
+    @classmethod
+    def begin(cls, model: UMDP, values: OptimalValues, objective: str, memory: float, run: Run) -> "_Search":
+        graph = BeliefGraph.build(model, values, memory, run.threads)
+        initial = model.graph.initial
+        graph.out_of_time = run.out_of_time
+        offset = graph.potential[initial] - (values.value[initial] if objective == "regret" else 0.0)
+        return cls(model, objective, run, graph, offset, typical_cost(model))
+
+    @property
+    def upper(self) -> float:
+        """The value of the game."""
+        return self.game.value if self.game is not None else np.inf
+
+    def take_in(self, methods: float) -> None:
+        """Add the policies of so many methods more; those of the samples come first."""
+        while methods > 0 and self.run.stop() is None:
+            name, policy = next(self.waiting, ("", None))
+            if policy is None:
+                break
+            self.graph.add_policy(policy)
+            self.run.count("start policies")
+            self.run.report(f"{self.stage}: {name}")
+            methods -= SAMPLE_PART if name.startswith("sample ") else 1
+
+    def close(self, gap: float) -> Status:
+        """Search until the bounds are within a fraction of each other, or something stops it."""
+        try:
+            self.take_in(FIRST_METHODS)
+            status = self.run.stop() or self._close(gap)
+            # Whatever the gap, no other method's policy is to be better.
+            self.take_in(math.inf if status is Status.SOLVED else 0)
+        except OutOfMemory:
+            status = Status.MEMORY_LIMIT
+        self.play()
+        self.graph.drop_vectors()
+        return status
+
+    def _close(self, gap: float) -> Status:
+        self.play()
+        self.graph.move(self._mixed(self._dual()))
+        rounds, gaps = 0, [np.inf]
+        while True:
+            self.graph.survey()
+            self._look()
+            self.run.iterations += 1
+            rounds += 1
+            here = self.graph.up - self.graph.low
+            arrived = here <= NEAR * (self.upper - self.lower) < np.inf or rounds >= PATIENCE or not self.graph.opened
+            if arrived or rounds % GAME_ROUNDS == 0:
+                self.play()
+            self.run.report(f"{self.stage}: {self.graph.nodes} beliefs", Interval.expected(self.lower, self.upper))
+            if self._is_closed(gap):
+                return Status.SOLVED
+            status = self._stop()
+            if status:
+                return status
+            if arrived:
+                gaps.append(self.upper - self.lower)
+                window = STALE if self.graph.opened else STALE_CLOSED
+                if len(gaps) > window and not gaps[-1] < SHRINK * gaps[-1 - window]:
+                    return Status.UNPROVED
+                self.write_proof()
+                self.take_in(1)
+                began = self.run.seconds
+                self.graph.move(self._next_belief())
+                self.belief_seconds = self.run.seconds - began
+                rounds = 0
+            else:
+                self.graph.grow()
+
+    def _look(self) -> None:
+        """Take the bound at the present belief if it is the best."""
+        low = float(self.offset @ self.graph.belief) + self.graph.low
+        if low > self.lower or self.anchor is None:
+            self.lower, self.anchor, self.written = max(low, 0.0), self.graph.belief, False
+
+    def play(self) -> None:
+        """Solve the game over the vectors at the initial state; of many, over those of the last game and the best."""
+        self.vectors, regret = self.graph.root_vectors()
+        if self.vectors.size > COLUMNS and self.graph.nodes:
+            wanted = np.isin(self.vectors, self.graph.favourites)
+            wanted[: COLUMNS // 2] = True  # the newest
+            wanted[np.argsort(regret @ self.graph.belief, kind="stable")[: COLUMNS // 2]] = True
+            self.vectors, regret = self.vectors[wanted], regret[wanted]
+        self.matrix = np.maximum((regret + self.offset).T, 0.0)
+        self.game = solve_game(self.matrix, ties=False) if self.vectors.size else None
+        if self.game is not None:
+            self.graph.favourites = self.vectors[self.game.weight > 0]
+            if self.run.seconds_left < np.inf:
+                self.policy_seconds = self._seconds_of(self.graph.size_of(self.graph.favourites))
+
+    def _seconds_of(self, following: int) -> float:
+        """About how long it takes to put a policy together and to judge it, with and without what makes it safer."""
+        return 2 * following * (NODE_SECONDS + NODE_SAMPLE_SECONDS * self.model.samples)
+
+    def _stop(self) -> Status | None:
+        if self.graph.nodes > self.most:
+            return Status.ITERATION_LIMIT
+        needed = LAST_PART * self.run.seconds + self.policy_seconds + self.proof_seconds + self.belief_seconds
+        if self.run.seconds_left < needed:
+            return Status.TIME_LIMIT
+        return self.run.stop()
+
+    def _is_closed(self, gap: float) -> bool:
+        return self._are_closed(self.lower, self.upper, gap)
+
+    def _are_closed(self, lower: float, upper: float, gap: float) -> bool:
+        if not np.isfinite(upper):
+            return False
+        return upper - lower <= max(gap, CLOSED) * upper or upper - lower <= CLOSED_COST * self.scale
+
+    def _dual(self) -> Array:  # [K]
+        return self.game.belief if self.game is not None else np.full(self.model.samples, 1.0 / self.model.samples)
+
+    def _next_belief(self) -> Array:  # [K]
+        """From the belief of the lower bound towards the dual, until the known vectors leave enough room."""
+        assert self.anchor is not None
+        dual, anchor = self._dual(), self.anchor
+        if self.game is None:
+            return self._mixed(dual)
+        wanted = self.lower + LEVEL * (self.upper - self.lower)
+        near, far = 0.0, 1.0
+        for _ in range(30):
+            middle = 0.5 * (near + far)
+            if (((1 - middle) * anchor + middle * dual) @ self.matrix).min() >= wanted:
+                far = middle
+            else:
+                near = middle
+        return self._mixed((1 - far) * anchor + far * dual)
+
+    def _mixed(self, belief: Array) -> Array:  # [K]
+        relative = (self.upper - self.lower) / self.upper if 0 < self.upper < np.inf else 1.0
+        least = min(max(LEAST_BELIEF * relative, LEAST_LEAST_BELIEF), MOST_LEAST_BELIEF)
+        mixed = (1 - least) * belief + least / belief.size
+        return np.asarray(mixed / mixed.sum())
+
+    def write_proof(self) -> None:
+        """Write down what the best lower bound rests on, while the graph is still at its belief."""
+        if self.written or self.anchor is not self.graph.belief:
+            return
+        began = self.run.seconds
+        proof, low = self.graph.certificate(self.objective)
+        took = self.run.seconds - began
+        self.proof_seconds = WRITING * took + PROOF_SECONDS * proof.follow.size * self.model.samples
+        self.written = True
+        low += float(self.offset @ self.graph.belief)
+        if self.proof is None or low > self.proof_value:
+            self.proof, self.proof_value = proof, low
+
+    def certificate(self) -> Certificate | None:
+        """The best proof, verified."""
+        self.write_proof()
+        return _verified(self.model, self.proof, self.run)
+
+    def _judged_policy(self) -> tuple[Policy, Evaluation]:
+        """The best mixture, as a controller, by the judge; where nothing finite was found, what needs no search."""
+        self.play()
+        known, matrix = self.vectors, self.matrix
+        if not known.size:
+            policy = policy_at_hand(self.model, None, self.run)
+            return policy, self._judge(policy)
+        verdict = None
+        # The judge may not be able to tell the cost of a controller that hardly ever ends from infinity.
+        # Nor may there be time for a large one.
+        given = self.graph.is_given(known)
+        for usable in (np.ones(known.size, bool), given):
+            if verdict is None or (usable.any() and not np.isfinite(verdict.max_regret)):
+                weight = solve_game(matrix[:, usable]).weight
+                used = known[usable][weight > 0]
+                if given.any() and 0.5 * self._seconds_of(self.graph.size_of(used)) > self._after.seconds_left:
+                    continue
+                policy = self.graph.controller(used, weight[weight > 0])
+                verdict = self._judge(policy)
+        if verdict is None or not verdict.complete:
+            return self._single_policy(known, matrix, given)
+        return policy, verdict
+
+    def _single_policy(self, known: Array, matrix: Array, given: Array) -> tuple[Policy, Evaluation]:
+        """The best of the policies that were given, which are small: they are judged however little time is left."""
+        if given.any():
+            best = known[given][matrix[:, given].max(axis=0).argmin()]
+            policy = self.graph.controller(np.array([best]), np.ones(1))
+        else:
+            policy = policy_at_hand(self.model, None, self.run)
+        return policy, judge(self.model, policy, Run(cache=self.run.cache, threads=self.run.threads))
+
+    @property
+    def _after(self) -> Run:
+        return self.run.afterwards()
+
+    def _judge(self, policy: Policy) -> Evaluation:
+        return judge(self.model, policy, self._after)
+
+    def _safer(self, policy: Policy) -> Policy:
+        """The policy that gives up being clever where it would miss the goal in some sample.
+
+        Such a sample was ruled out on the way there, and the judge does not mind. But a world that is none of the
+        samples may come there, and be like it. One of the given policies goes on then, which ends in all samples.
+        """
+        lost = np.logical_not(ends_from(self.model, policy).all(axis=1))
+        if not lost.any():
+            return policy
+        # One node for each state: as many nodes as states may be two for one state and none for another.
+        every = np.arange(self.model.graph.states)
+        whole = (given for given in self.graph.policies if np.array_equal(given.node_state, every))
+        safe = next((given for given in whole if ends_from(self.model, given).all()), None)
+        return handed_over(policy, lost, wandering(self.model) if safe is None else safe)
+
+    def outcome(self, status: Status, gap: float) -> Outcome:
+        """The policy, by the judge, and the certificate. It is solved if what is proved says so."""
+        certificate = self.certificate()
+        lower = certificate.bound if certificate is not None else 0.0
+        if lower > INFINITE:
+            return infeasible(self.model, self.run)
+        policy, verdict = self._judged_policy()
+        upper = _at_most(verdict, self.objective)
+        # The judge and the check may each be off by the last digits from what the search went by.
+        allowed = max(gap, 2 * CLOSED)
+        slack = max(JUDGED * upper, JUDGED_VALUE * float(self.graph.potential[self.model.graph.initial].max()))
+        closed = self._are_closed(lower, upper - min(2 * verdict.error, slack), allowed)
+        safer = self._safer(policy)
+        with_it = _at_most(self._judge(safer), self.objective)
+        if with_it <= (1 + SPARE) * upper and (not closed or self._are_closed(lower, with_it, allowed)):
+            policy, upper = safer, with_it
+        self.run.count("beliefs", self.graph.nodes)
+        self.run.count("nodes", policy.nodes)
+        objective = Interval.proved(lower, upper, f"the least {self.objective}")
+        if status is Status.SOLVED and not closed:
+            status = Status.UNPROVED
+        self.run.report("adaptive: proved", objective)
+        return Outcome(policy, objective, status, certificate)

@@ -1,0 +1,170 @@
+"""The one place where the engines are held against each other. A contradiction between them is an error, never clipped.
+
+Three engines make figures that people see, and each proves its own: optimal values (`optimal.py`), the judge
+(`evaluate.py`) and the solvers, with certificates that `certificate.verify` checks. If one of them is broken:
+
+- optimal values are checked by Bellman's inequalities: the lower end is no more than the backup of any choice, the
+  upper end no less than that of its policy, and that policy reaches a goal;
+- *the judge's* costs are no less than V*, its figure is no more than the solver's own upper bound, where the solver has
+  one on the same quantity, and the cost in the worst sample is worked out a second time, by a sparse factorisation of
+  the policy's chain (of policies with up to `MOST_ENTRIES` outcomes);
+- *a bound* for all policies holds for this one too: bound ≤ max regret + error.
+"""
+
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rue._arrays import Array
+from rue._check import in_all
+from rue._linear import ranges, solve_chain
+from rue.certificate import Certificate
+from rue.errors import Contradiction, SolverFailed
+from rue.formats.files import save
+from rue.judge import Evaluation
+from rue.model import UMDP, surely_reaching
+from rue.policy import Policy
+from rue.solution import Interval, Outcome, Solution, Solver
+from rue.values import OptimalValues
+
+# By how much a backup may miss a bound on V*, as a fraction of it: far more than rounding, far less than a defect.
+SLACK = 1e-9
+# Numbers that are handled together.
+CHUNK = 1 << 20
+# Outcomes of all nodes of a policy up to which its cost is worked out a second time. By how much the two may differ: a
+# part of the cost, and a part for each expected step.
+MOST_ENTRIES = 500_000
+DIFFERENCE, DIFFERENCE_BY_STEP = 1e-6, 1e-12
+
+
+def check_values(model: UMDP, values: OptimalValues) -> None:
+    """Raise `Contradiction` if bounds on V* do not satisfy Bellman's inequalities, or its policies miss the goal."""
+    graph = model.graph
+    lower = np.where(values.dead, np.inf, values.lower)
+    size = max(CHUNK // model.samples, 1)
+    for first in range(0, graph.choices, size):
+        some = np.arange(first, min(first + size, graph.choices))
+        state = graph.choice_state[some]
+        short = lower[state] > _backup(model, some, lower) * (1 + SLACK)
+        _refuse(model, values, short & ~values.dead[state], state, "above the cost of a choice")
+    for k in range(model.samples):
+        _check_policy_of(model, values, k)
+
+
+def _check_policy_of(model: UMDP, values: OptimalValues, k: int) -> None:
+    """The upper end of V* in one sample is the cost of a policy, or more."""
+    graph = model.graph
+    state = np.flatnonzero(np.isfinite(values.upper[:, k]) & ~graph.goal)
+    choice = values.choice[state, k]
+    upper = values.upper[:, k : k + 1]
+    short = _backup(model, choice, upper, k)[:, 0] > upper[state, 0] * (1 + SLACK)
+    within = np.zeros(graph.choices, bool)
+    within[choice] = True
+    short |= ~surely_reaching(graph, model.prob[:, k] > 0, within)[0][state]
+    both = np.zeros((state.size, model.samples), bool)
+    both[:, k] = short
+    _refuse(model, values, both, state, "below the cost of its policy")
+
+
+def _backup(model: UMDP, choice: Array, value: Array, sample: int | None = None) -> Array:  # [n, K]
+    """What choices cost with these values to follow, in all samples or in one."""
+    graph = model.graph
+    columns = slice(None) if sample is None else slice(sample, sample + 1)
+    length = np.diff(graph.trans_ptr)[choice]
+    first = np.cumsum(length) - length
+    transition = ranges(graph.trans_ptr[choice], length)
+    prob = model.prob[transition, columns]
+    ahead = np.where(prob > 0, value[graph.successor[transition]], 0.0)
+    paid = model.cost[choice, columns]
+    return np.asarray(paid + np.add.reduceat(prob * ahead, first) if choice.size else paid)
+
+
+def _refuse(model: UMDP, values: OptimalValues, wrong: Array, state: Array, what: str) -> None:
+    if wrong.any():
+        i, k = (int(index[0]) for index in np.nonzero(wrong))
+        low, high = values.lower[state[i], k], values.upper[state[i], k]
+        raise Contradiction(
+            f"the optimal value of state {model.graph.state_name(state[i])} in sample {model.sample_name(k)}, "
+            f"[{low!r}, {high!r}], is {what}; {in_all(int(wrong.sum()), 'value', 'so')}"
+        )
+
+
+def check_judge(model: UMDP, policy: Policy, verdict: Evaluation) -> None:
+    """Raise `Contradiction` if the cost in the worst sample is not what a second computation finds."""
+    k = verdict.worst_sample
+    if policy.next_node.size > MOST_ENTRIES or not np.isfinite(verdict.value[k]):
+        return
+    try:
+        cost, steps = _cost_and_steps(model, policy, k)
+    except SolverFailed:  # the chain is singular to the computer, and the judge has another way
+        return
+    if abs(cost - verdict.value[k]) > verdict.error + (DIFFERENCE + DIFFERENCE_BY_STEP * steps) * cost:
+        raise Contradiction(
+            f"the judge finds a cost of {float(verdict.value[k])!r} ± {verdict.error:.1e} in sample "
+            f"{model.sample_name(k)}; a second computation finds {cost!r}"
+        )
+
+
+def _cost_and_steps(model: UMDP, policy: Policy, k: int) -> tuple[float, float]:
+    """The expected cost and steps of a policy in a sample, by factorisation."""
+    graph = model.graph
+    entry_node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
+    length = np.diff(graph.trans_ptr)[policy.choice]
+    transition = ranges(graph.trans_ptr[policy.choice], length)
+    source = np.repeat(entry_node, length)
+    share = np.repeat(policy.weight, length) * model.prob[transition, k]
+    source, target, share = source[share > 0], policy.next_node[share > 0], share[share > 0]
+    seen = np.zeros(policy.nodes, bool)
+    seen[policy.start_node] = True
+    while True:
+        fresh = target[seen[source] & ~seen[target]]
+        if not fresh.size:
+            break
+        seen[fresh] = True
+    inner = np.flatnonzero(seen & ~graph.goal[policy.node_state])
+    place = np.full(policy.nodes, inner.size)
+    place[inner] = np.arange(inner.size)
+    paid = np.bincount(entry_node, weights=policy.weight * model.cost[policy.choice, k], minlength=policy.nodes)
+    use = seen[source]
+    solved = solve_chain(
+        place[source[use]], place[target[use]], share[use], np.column_stack([paid[inner], np.ones(inner.size)])
+    )
+    total = policy.start_weight @ np.vstack([solved, np.zeros(2)])[place[policy.start_node]]
+    return float(total[0]), float(total[1])
+
+
+def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificate: Certificate | None) -> Interval:
+    """The proved interval around the least max regret of any policy; `Contradiction` if the engines disagree."""
+    judged = {"regret": verdict.max_regret, "worst-case cost": float(verdict.value.max())}.get(solver.measures)
+    if judged is not None and judged - verdict.error > outcome.objective.upper:
+        raise Contradiction(
+            f"{solver} proves a {solver.measures} of at most {outcome.objective.upper!r} for its policy; "
+            f"the judge finds {judged!r} ± {verdict.error:.1e}"
+        )
+    proved = certificate.bound if certificate is not None else 0.0
+    return Interval.proved(proved, verdict.at_most, "the least max regret of any policy")
+
+
+@dataclass(eq=False)
+class Evidence:
+    """What shows a contradiction: the model and, once there is one, the solution."""
+
+    model: UMDP
+    solution: Solution | None = None
+
+    def attached(self, problem: Contradiction) -> Contradiction:
+        """The contradiction, with the file that holds the evidence."""
+        folder = Path(tempfile.mkdtemp(prefix="rue-contradiction-"))
+        save(folder / "model.rue", self.model)
+        if self.solution is not None:
+            save(folder / "solution.rue", self.solution)
+        path = folder / "contradiction.zip"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("message.txt", f"{problem}\n")
+            for part in sorted(folder.glob("*.rue")):
+                archive.write(part, part.name)
+                part.unlink()
+        return Contradiction(f"{problem}. This is a bug of rue: please send us {path}")

@@ -1,0 +1,85 @@
+"""Policies that reach a goal in every sample by ruling samples out, and what to return where no policy counts.
+
+An outcome that is impossible in a sample rules that sample out. `diagnosis.Unfolded` is the model with, for each state,
+the samples that are still possible. A policy that reaches a goal with probability one in each sample exists if and only
+if, there, the one does that draws each safe choice with equal chances. Its cost is finite in every sample. If it does
+not exist, each policy misses the goal with positive probability in some sample, and all regrets are infinite.
+"""
+
+import numpy as np
+
+from rue._linear import ranges
+from rue.controllers import part_of, put_together
+from rue.diagnosis import Unfolded, diagnose
+from rue.model import UMDP
+from rue.policy import Policy, complete_choices
+from rue.solution import Interval, Outcome, Run, Status
+from rue.structure import jointly_proper
+
+
+def reaching_policy(model: UMDP, run: Run) -> Policy | None:
+    """A policy that reaches a goal in every sample, if there is one and it is found."""
+    return _found(model, run)[0]
+
+
+def no_policy_reaches(model: UMDP, run: Run) -> bool:
+    """Whether it is certain that each policy may miss the goal in some sample."""
+    return _found(model, run)[1]
+
+
+def _found(model: UMDP, run: Run) -> tuple[Policy | None, bool]:
+    """A policy that reaches a goal in every sample, and whether it is certain that there is none."""
+
+    def find() -> tuple[Policy | None, bool]:
+        if jointly_proper(model)[0][model.graph.initial]:
+            return wandering(model), False
+        unfolded = Unfolded.of(model)
+        if unfolded is None:
+            return None, False
+        return (_folded(unfolded), False) if jointly_proper(unfolded.model)[0][0] else (None, True)
+
+    return run.cache.remember(model, "reaching policy", find)
+
+
+def _folded(unfolded: Unfolded) -> Policy:
+    """The policy of the unfolded model that draws each safe choice with equal chances, for the model itself.
+
+    Outcomes that are impossible after what was seen lead to nodes that look at the state alone.
+    """
+    graph, small = unfolded.original.graph, wandering(unfolded.model)
+    alone = wandering(unfolded.original)
+    choice = unfolded.choice[small.choice]
+    length = np.diff(graph.trans_ptr)[choice]
+    following = graph.successor[ranges(graph.trans_ptr[choice], length)].astype(np.int64)
+    own = ranges(unfolded.model.graph.trans_ptr[small.choice], np.diff(small.next_ptr))
+    entry = np.repeat(np.arange(choice.size), np.diff(small.next_ptr))
+    first = np.cumsum(length) - length
+    following[first[entry] + unfolded.transition[own] - graph.trans_ptr[choice[entry]]] = alone.nodes + small.next_node
+    part = (unfolded.state[small.node_state], np.diff(small.entry_ptr), choice, small.weight, following)
+    return put_together(graph, [part_of(alone), part], alone.nodes + small.start_node, small.start_weight)
+
+
+def wandering(model: UMDP) -> Policy:
+    """Takes any choice that does not stand in the way of a goal in any sample, with equal chances."""
+    graph = model.graph
+    alive, allowed = jointly_proper(model)
+    weight = np.where(allowed & alive[graph.choice_state], 1.0, 0.0)
+    total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
+    weight[complete_choices(graph, np.full(graph.states, -1))[(total == 0) & ~graph.goal]] = 1.0
+    total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
+    return Policy.from_weights(graph, weight / total[graph.choice_state])
+
+
+def fallback(model: UMDP, run: Run) -> Policy:
+    """A policy without a search, which reaches a goal in every sample if one is known that does."""
+    return reaching_policy(model, run) or wandering(model)
+
+
+def infeasible(model: UMDP, run: Run) -> Outcome:
+    """No policy that counts has a finite objective; others may have."""
+    return Outcome(fallback(model, run), Interval(np.inf, np.inf), Status.INFEASIBLE)
+
+
+def why_none_reaches(model: UMDP, run: Run) -> str:
+    """Why each policy may miss the goal in some sample; empty unless that is certain."""
+    return " ".join(diagnose(model).about_model()) if no_policy_reaches(model, run) else ""

@@ -1,0 +1,461 @@
+"""rue's own file format, for models, policies and solutions.
+
+A `.rue` file is an uncompressed zip: first `header.json` with the format's name and version, what the file holds, and
+everything that is not an array; then one `.npy` for each array, aligned so that large ones can be mapped into memory
+as they lie (such a file must not be changed in place while it is in use). Nothing is pickled. Files are written beside
+their place and moved there at the end, so that a crash never leaves half a file. The checksum of each part is verified
+when it is read, and the zip's comment has a digest of all names, sizes and checksums: parts cannot be exchanged, added
+or left out.
+
+A policy, or the policy of a solution, is written as text if the name ends in `.json` or `.csv`, and read back from it.
+The JSON has the graph with it; a CSV file is read together with its model.
+"""
+
+import hashlib
+import json
+import math
+import mmap
+import os
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from io import BufferedReader, BytesIO
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from rue._arrays import Array
+from rue._check import one_of, real_number, text_path, whole_number
+from rue._text import thawed
+from rue.certificate import Certificate
+from rue.errors import BadFile, BadInput, RueError
+from rue.model import GRAPH_FIELDS, UMDP, Graph, check_same_graph
+from rue.policy import Policy
+from rue.solution import Interval, Solution, Solver, Status, TracePoint
+
+FORMAT = "rue"
+VERSION = 2
+# Sizes in the zip format: the fixed part of a member's header, and its extra field for large members.
+LOCAL_HEADER, ZIP64_EXTRA = 30, 20
+ALIGNMENT, PADDING_ID = 64, 0xD935
+NPY_HEADER = 65_536
+# Of the numbers in a solution: costs are at most 1e100 each, and a century is long enough.
+LARGEST, MOST_SECONDS = 1e150, 3e9
+# Smaller arrays are copied when they are read, larger ones are mapped.
+SMALL = 64_000_000
+POLICY_ARRAYS = (
+    "node_state", "entry_ptr", "choice", "weight", "next_ptr", "next_node", "start_node", "start_weight",
+)  # fmt: skip
+
+CERTIFICATE_ARRAYS = ("potential", "state", "weight", "value", "follow")
+
+Storable = UMDP | Policy | Solution
+
+
+class _Named(dict[str, Array]):
+    """Arrays by name; a name that is not there is told as such."""
+
+    def __missing__(self, name: str) -> Array:
+        raise BadFile(f"the array {name} is missing; expected it in the file")
+
+
+def save(path: str | Path, thing: Storable) -> None:
+    """Write a model, a policy or a solution; a policy also as `.json` or `.csv`."""
+    target = text_path(path)
+    text = _TEXTS.get(target.suffix.lower())
+    if text is not None and isinstance(thing, Storable):
+        if isinstance(thing, UMDP):
+            raise BadInput(f"{target}: a model cannot be written as {target.suffix}; expected a name ending in .rue")
+        write_text(target, text.write(thing.policy if isinstance(thing, Solution) else thing))
+        return
+    for kind, (type_, pack, _) in _KINDS.items():
+        if isinstance(thing, type_):
+            header, arrays = pack(thing)
+            _write_atomically(target, lambda stream: _write_zip(stream, kind, header, arrays))  # noqa: B023
+            return
+    raise BadInput(f"a {type(thing).__name__} cannot be saved; expected a model, a policy or a solution")
+
+
+def endings(kind: type[Storable]) -> tuple[str, ...]:
+    """What the name of a file may end in, for a model, a policy or a solution."""
+    return (".rue",) if issubclass(kind, UMDP) else (".rue", *_TEXTS)
+
+
+def load(path: str | Path, model: UMDP | None = None) -> Storable:
+    """Read what `save` wrote: a UMDP, a Policy or a Solution.
+
+    A policy in a `.csv` file needs the `model` that it is for. Other files do not; if it is given, a policy or a
+    solution for another graph is refused.
+    """
+    source = text_path(path)
+    try:
+        source.stat()
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{source}: there is no such file ({getattr(error, 'strerror', error)})") from None
+    text = _TEXTS.get(source.suffix.lower())
+    thing = _load_zip(source) if text is None else _load_text(source, text, model)
+    if model is not None and not isinstance(thing, UMDP):
+        check_same_graph(model, thing.graph if isinstance(thing, Policy) else thing.policy.graph)
+    return thing
+
+
+def _load_text(source: Path, text: "_Text", model: UMDP | None) -> Policy:
+    """The policy in a text file."""
+    try:
+        content = source.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise BadFile(f"{source}: cannot be read ({error.strerror})") from None
+    except UnicodeError:
+        raise BadFile(f"{source}: it is no text in UTF-8; expected a policy as rue.save writes it") from None
+    try:
+        return text.read(content, model)
+    except BadInput as error:
+        raise BadFile(f"{source}: {error}") from None
+
+
+def _load_zip(source: Path) -> Storable:
+    try:
+        with source.open("rb") as stream, zipfile.ZipFile(stream) as archive:
+            header = _read_header(source, archive)
+            _check_parts(archive)
+            memory = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            parts = archive.infolist()[1:]
+            arrays = {info.filename.removesuffix(".npy"): _read_array(stream, memory, info) for info in parts}
+    except RueError:
+        raise
+    except Exception as error:  # whatever a reader trips over, it is the file that is wrong
+        raise BadFile(
+            f"{source}: {_why_unreadable(source)} ({_one_line(error)}); expected a file written by rue.save"
+        ) from None
+    try:
+        thing: Storable = _KINDS[header["kind"]][2](header, _Named(arrays))
+        return thing
+    except BadInput as error:
+        raise BadFile(f"{source}: {error}") from None
+    except Exception as error:
+        raise BadFile(f"{source}: the file is damaged ({_one_line(error)}); expected a {header['kind']}") from None
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file, whole or not at all."""
+    _write_atomically(Path(path), lambda stream: stream.write(data))
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse a file that cannot be written, before any work is done for it."""
+    target = Path(path)
+    try:
+        here, beside = target.is_dir(), target.parent.is_dir()
+    except (OSError, ValueError) as error:  # it is no name of a file
+        raise BadInput(f"{target}: cannot be written ({getattr(error, 'strerror', error)})") from None
+    if here:
+        raise BadInput(f"{target}: cannot be written (it is a folder); expected the name of a file")
+    if not beside:
+        raise BadInput(f"{target}: cannot be written (there is no folder {target.parent}); expected one that is there")
+    handle, name = _open_beside(target)
+    os.close(handle)
+    Path(name).unlink()
+
+
+def make_folder(path: str | Path) -> Path:
+    """A folder to write to, made if it is not there."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{folder}: cannot be made a folder ({error.strerror})") from None
+    return folder
+
+
+def _open_beside(target: Path) -> tuple[int, str]:
+    """A new file in the folder of the target, open for writing: its handle and its name."""
+    try:
+        return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise BadInput(f"{target}: cannot be written ({error.strerror})") from None
+
+
+def _write_atomically(target: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write beside the target, then move into place."""
+    handle, name = _open_beside(target)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(0o666 & ~umask)  # mkstemp's files are private; ours are like any other
+        Path(name).replace(target)
+    except OSError as error:
+        raise BadInput(f"{target}: cannot be written ({error.strerror or error})") from None
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _write_zip(stream: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    full = {"format": FORMAT, "version": VERSION, "kind": kind, **header}
+    try:
+        text = json.dumps(full, ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        raise BadInput(
+            f"the {kind} cannot be saved: {error}; expected a layout of plain numbers, words and lists"
+        ) from None
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        # A fixed date makes equal things equal files.
+        archive.writestr(zipfile.ZipInfo("header.json"), text)
+        for name, array in arrays.items():
+            member = zipfile.ZipInfo(f"{name}.npy")
+            member.extra = _padding(stream.tell() + LOCAL_HEADER + len(member.filename) + ZIP64_EXTRA)
+            with archive.open(member, "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, np.ascontiguousarray(array), allow_pickle=False)
+        archive.comment = _digest(archive.infolist())
+
+
+def _padding(offset: int) -> bytes:
+    """An extra field for a zip member's header after which its data, now at `offset`, are aligned."""
+    length = -(offset + 4) % ALIGNMENT
+    return struct.pack("<HH", PADDING_ID, length) + bytes(length)
+
+
+def _read_header(source: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+    if "header.json" not in archive.namelist():
+        raise BadFile(f"{source}: it is a zip file of something else; expected a file written by rue.save")
+    header = json.loads(archive.read("header.json"))
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise BadFile(f"{source}: it is a file of another program; expected a file written by rue.save")
+    if header.get("version") != VERSION:
+        raise BadFile(f"{source}: it has version {header.get('version')} of the format; expected version {VERSION}")
+    if str(header.get("kind")) not in _KINDS:
+        raise BadFile(f"{source}: it holds a {header.get('kind')!r}; expected one of {', '.join(_KINDS)}")
+    return header
+
+
+def _digest(parts: Iterable[zipfile.ZipInfo]) -> bytes:
+    """A hash of the names, sizes and checksums of all parts, in order."""
+    lines = "".join(f"{part.filename} {part.file_size} {part.CRC}\n" for part in parts)
+    return hashlib.sha256(lines.encode()).hexdigest().encode()
+
+
+def _check_parts(archive: zipfile.ZipFile) -> None:
+    """Refuse a file whose parts are not those that were written."""
+    if archive.comment != _digest(archive.infolist()):
+        raise ValueError("its parts are not those that were written")
+
+
+def _read_array(stream: BufferedReader, memory: mmap.mmap, info: zipfile.ZipInfo) -> Array:
+    """An array of the file, read-only, once its checksum is verified: a large one as it lies there, mapped.
+
+    A mapped file must not change while it is in use; what is small is not worth that worry, and is read into memory.
+    """
+    name_length, extra_length = struct.unpack_from("<HH", memory, info.header_offset + LOCAL_HEADER - 4)
+    first = info.header_offset + LOCAL_HEADER + name_length + extra_length
+    if info.compress_type != zipfile.ZIP_STORED or first + info.file_size > len(memory):
+        raise ValueError(f"{info.filename} is compressed or cut off")
+    start = BytesIO(memory[first : first + min(info.file_size, NPY_HEADER)])
+    np.lib.format.read_magic(start)
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(start)
+    if dtype.hasobject or fortran:
+        raise ValueError(f"{info.filename} holds {dtype} values in Fortran order or as objects")
+    if start.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
+        raise ValueError(f"{info.filename} has a length that its header does not say")
+    begin = first + start.tell()
+    if info.file_size >= SMALL and begin % dtype.alignment == 0:
+        array: Array = np.frombuffer(memory, dtype, offset=begin, count=math.prod(shape))
+    else:
+        stream.seek(begin)
+        array = np.empty(math.prod(shape), dtype)
+        stream.readinto(array.data)
+        array.flags.writeable = False
+    if zlib.crc32(array.data, zlib.crc32(memory[first:begin])) != info.CRC:
+        raise ValueError(f"the checksum of {info.filename} is wrong")
+    return array.reshape(shape)
+
+
+def _why_unreadable(source: Path) -> str:
+    if source.is_dir():
+        return "it is a directory"
+    with source.open("rb") as stream:
+        return "the file is damaged" if stream.read(2) == b"PK" else "it is no rue file"
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _pack_graph(graph: Graph) -> tuple[dict[str, Any], dict[str, Array]]:
+    header = {
+        "initial": graph.initial,
+        "state_label": graph.state_label,
+        "action_label": graph.action_label,
+        "layout": thawed(graph.layout),
+    }
+    return {"graph": header}, {name: getattr(graph, name) for name in GRAPH_FIELDS}
+
+
+def _unpack_graph(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Graph:
+    fields: dict[str, Any] = {**header["graph"], **{name: arrays[name] for name in GRAPH_FIELDS}}
+    return Graph(**fields)
+
+
+def _pack_model(model: UMDP) -> tuple[dict[str, Any], dict[str, Array]]:
+    header, arrays = _pack_graph(model.graph)
+    scenery = {f"scenery_{number}": values for number, values in enumerate(model.scenery.values())}
+    header |= {"sample_label": model.sample_label, "scenery": list(model.scenery)}
+    return header, {**arrays, "prob": model.prob, "cost": model.cost, **scenery}
+
+
+def _unpack_model(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> UMDP:
+    scenery = {name: arrays[f"scenery_{number}"] for number, name in enumerate(header.get("scenery", ()))}
+    return UMDP(_unpack_graph(header, arrays), arrays["prob"], arrays["cost"], header["sample_label"], scenery)
+
+
+def _pack_policy(policy: Policy) -> tuple[dict[str, Any], dict[str, Array]]:
+    header, arrays = _pack_graph(policy.graph)
+    return header, {**arrays, **{f"policy_{name}": getattr(policy, name) for name in POLICY_ARRAYS}}
+
+
+def _unpack_policy(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Policy:
+    return Policy(_unpack_graph(header, arrays), **{name: arrays[f"policy_{name}"] for name in POLICY_ARRAYS})
+
+
+def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]]:
+    header, arrays = _pack_policy(solution.policy)
+    about: dict[str, Any] = {
+        "solver": {"name": solution.solver.name, "parameters": asdict(solution.solver)},
+        "status": solution.status.value,
+        "objective": [solution.objective.lower, solution.objective.upper],
+        "max_regret": [solution.max_regret.lower, solution.max_regret.upper],
+        "seconds": solution.seconds,
+        "trace": [list(point) for point in solution.trace],
+        "counters": dict(solution.counters),
+        "reason": solution.reason,
+        "floor": solution.floor,
+    }
+    arrays["regret"] = np.array(solution.regret)
+    proofs = {"certificate": solution.certificate}
+    if solution.regret_certificate is not solution.certificate:  # mostly it is
+        proofs["regret_certificate"] = solution.regret_certificate
+    for place, proof in proofs.items():
+        if proof is not None:
+            about[place] = {"objective": proof.objective, "fingerprint": proof.fingerprint, "bound": proof.bound}
+            arrays |= {f"{place}_{name}": getattr(proof, name) for name in CERTIFICATE_ARRAYS}
+    return {**header, "solution": about}, arrays
+
+
+def _number(name: str, value: object, low: float = -LARGEST) -> float:
+    """A number in a header, infinite or not so large that who draws it would come to its end."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not (low <= value <= LARGEST or abs(value) == math.inf)
+    ):
+        raise BadFile(f"{name} is {value!r}; expected a number from {low:g} to {LARGEST:g}, or an infinite one")
+    return float(value)
+
+
+def _seconds(name: str, value: object) -> float:
+    return real_number(name, value, f"0 to {MOST_SECONDS:g}", 0, MOST_SECONDS)
+
+
+def _interval(name: str, value: object) -> Interval:
+    if not isinstance(value, list) or len(value) != 2:
+        raise BadFile(f"{name} is {value!r}; expected a lower and an upper end")
+    return Interval(_number(f"the lower end of {name}", value[0]), _number(f"the upper end of {name}", value[1]))
+
+
+def _trace(points: object) -> tuple[TracePoint, ...]:
+    if not isinstance(points, list) or not all(isinstance(point, list) and len(point) == 4 for point in points):
+        raise BadFile("the trace has other points; expected seconds, iteration, lower and upper end")
+    return tuple(
+        TracePoint(
+            seconds=_seconds("seconds of the trace", seconds),
+            iteration=whole_number("iteration of the trace", iteration, 0),
+            lower=_number("lower end of the trace", lower),
+            upper=_number("upper end of the trace", upper),
+        )
+        for seconds, iteration, lower, upper in points
+    )
+
+
+def _counters(given: object) -> dict[str, int]:
+    if not isinstance(given, dict):
+        raise BadFile(f"the counters are {given!r}; expected a number for each name")
+    return {name: whole_number(f"the counter {name!r}", count, 0) for name, count in given.items()}
+
+
+def _regrets(array: Array) -> tuple[float, ...]:
+    if array.ndim != 1 or array.size == 0:
+        raise BadFile(f"the array regret has shape {array.shape}; expected one number for each sample")
+    return tuple(_number("a regret", regret, 0) for regret in array.tolist())
+
+
+def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Solution:
+    about = header["solution"]
+    solver = about["solver"]
+    certificate = _unpack_certificate("certificate", about, arrays)
+    other = _unpack_certificate("regret_certificate", about, arrays)
+    is_of_regret = certificate is not None and certificate.objective == "regret"
+    return Solution(
+        policy=_unpack_policy(header, arrays),
+        solver=Solver.known[one_of("method", solver["name"], Solver.known)](**solver["parameters"]),
+        status=Status(about["status"]),
+        objective=_interval("the objective", about["objective"]),
+        max_regret=_interval("the max regret", about["max_regret"]),
+        regret=_regrets(arrays["regret"]),
+        seconds=_seconds("seconds", about["seconds"]),
+        trace=_trace(about["trace"]),
+        counters=_counters(about["counters"]),
+        certificate=certificate,
+        regret_certificate=certificate if is_of_regret else other,
+        reason=_text("the reason", about.get("reason", "")),
+        floor=_number("the floor", about.get("floor", 0.0), 0),
+    )
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise BadFile(f"{name} is {value!r}; expected text")
+    return value
+
+
+def _unpack_certificate(place: str, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> Certificate | None:
+    if place not in about:
+        return None
+    fields: dict[str, Any] = {**about[place], **{name: arrays[f"{place}_{name}"] for name in CERTIFICATE_ARRAYS}}
+    return Certificate(**fields)
+
+
+_KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
+    "model": (UMDP, _pack_model, _unpack_model),
+    "policy": (Policy, _pack_policy, _unpack_policy),
+    "solution": (Solution, _pack_solution, _unpack_solution),
+}
+
+
+class _Text(NamedTuple):
+    """A form of policies as text."""
+
+    write: Callable[[Policy], str]
+    read: Callable[[str, UMDP | None], Policy]
+
+
+def _read_csv(text: str, model: UMDP | None) -> Policy:
+    if model is None:
+        raise BadInput("a policy in CSV has no graph; expected the model that it is for, load(path, model)")
+    return Policy.from_csv(text, model)
+
+
+_TEXTS = {
+    ".json": _Text(Policy.to_json, lambda text, model: Policy.from_json(text)),
+    ".csv": _Text(Policy.to_csv, _read_csv),
+}

@@ -1,0 +1,96 @@
+"""The matrix game between who draws a policy and who picks a sample, as a linear program:
+
+    min over x of  max over k of  Σ_j x_j A[k, j],      x ≥ 0,  Σ_j x_j = 1
+
+Its dual is a belief over the samples, against which every policy that is drawn is a best answer.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rue._arrays import Array
+from rue._highs import Ended, Program
+from rue.errors import SolverFailed
+
+# Weights below this are dropped.
+NEGLIGIBLE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """The best mixture of columns, its value, and the belief that makes it so."""
+
+    weight: Array  # by column
+    value: float
+    belief: Array  # [K]
+    lower: float  # no mixture has a smaller value: what the belief makes of the best column for it
+
+
+def solve_game(matrix: Array, *, ties: bool = True) -> Game:  # [K, J], all entries ≥ 0
+    """Solve a game; of the mixtures with the least value, take the one with the lowest mean if `ties` says so."""
+    samples, count = matrix.shape
+    worst = matrix.max(axis=0)
+    top = float(worst.min())
+    pure = np.zeros(count)
+    pure[_lowest_mean(worst, matrix.mean(axis=0))] = 1.0
+    uniform = np.full(samples, 1.0 / samples)
+    if top == 0.0:
+        return Game(pure, top, uniform, top)
+    if count == 1:
+        return Game(pure, top, np.eye(samples)[int(matrix[:, 0].argmax())], top)
+    # In units in which no entry is above one, whatever the entries of the worst columns are.
+    unit = np.maximum(worst / top, 1.0)
+    rows = matrix / (top * unit)
+    first = _linear_program(np.append(np.zeros(count), 1.0), np.column_stack([rows, -np.ones(samples)]), 0.0, unit)
+    if first is None:
+        raise SolverFailed("HiGHS could not solve a matrix game")
+    belief = np.maximum(-first[1], 0.0)
+    belief = belief / belief.sum() if belief.sum() > 0 else uniform
+    ceiling = float(first[0][count]) * (1 + 1e-10) + 1e-13
+    second = _linear_program(rows.mean(axis=0), rows, ceiling, unit) if ties else None
+    best, value = pure, top
+    for found in (first, second):
+        weight = _tidy(found[0][:count] / unit) if found is not None else pure
+        reached = float((matrix @ weight).max())
+        # The second stage is taken if it keeps the value, the first if it is no worse than a single column.
+        if reached <= value + 1e-9 * top:
+            best, value = weight, reached
+    return Game(best, value, belief, min(float((belief @ matrix).min()), value))
+
+
+def _lowest_mean(worst: Array, mean: Array) -> int:
+    """The column with the least maximum and, of those that share it, with the lowest mean."""
+    tied = np.flatnonzero(worst <= worst.min() * (1 + 1e-9))
+    return int(tied[mean[tied].argmin()])
+
+
+def _linear_program(cost: Array, rows: Array, ceiling: float, unit: Array) -> tuple[Array, Array] | None:
+    """min cost·y with rows·y ≤ ceiling and Σ y/unit = 1, and the multipliers of the rows; None if HiGHS fails.
+
+    Columns beyond the units, such as the value of the game, may have any sign.
+    """
+    free = cost.size - unit.size
+    matrix = np.vstack([rows, np.append(1.0 / unit, np.zeros(free))])
+    row, column = np.nonzero(matrix)
+    try:
+        found = Program(
+            cost=cost,
+            lower=np.append(np.zeros(unit.size), np.full(free, -np.inf)),
+            upper=np.full(cost.size, np.inf),
+            row=row,
+            column=column,
+            value=matrix[row, column],
+            row_lower=np.append(np.full(rows.shape[0], -np.inf), 1.0),
+            row_upper=np.append(np.full(rows.shape[0], ceiling), 1.0),
+        ).solve()
+    except SolverFailed:
+        return None
+    if found.status is not Ended.OPTIMAL or found.x is None or found.row_dual is None:
+        return None
+    return found.x, found.row_dual[:-1]
+
+
+def _tidy(weight: Array) -> Array:
+    weight = np.where(weight > NEGLIGIBLE, weight, 0.0)
+    return np.asarray(weight / weight.sum())

@@ -1,0 +1,185 @@
+"""What people type: `reg-s1`, `disaster:width=8,seed=1`, `steps=3`, made into solvers and models.
+
+One rule for all of them: parameters are the fields of a dataclass, unknown names are errors that suggest the nearest
+one, and the seed has to be given.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rue._check import one_of
+from rue.certificate import Certificate
+from rue.domains import DOMAINS, Domain
+from rue.domains.base import TRAINING
+from rue.errors import BadInput, unknown_name
+from rue.formats import load
+from rue.model import UMDP
+from rue.policy import Policy
+from rue.selection import WAYS, select
+from rue.solution import Solution, Solver
+
+# The methods of `rue compare`, unless others are asked for.
+METHODS = (
+    "reg-d1", "reg-d2", "reg-d3", "reg-s1", "reg-h1", "reg-h2", "reg-h3", "reg-h4", "cemr-d1", "cemr-d2", "cemr-d3",
+    "cemr-s1", "robust", "milp", "average", "best", "mixture", "adaptive",
+)  # fmt: skip
+SHORT = re.compile(r"(?P<name>[a-z]+)[- ](?P<options>[dsh])(?P<steps>\d+)")
+LETTERS = {"d": "deterministic", "s": "stochastic", "h": "history"}
+
+
+def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
+    """`["width=8", "by=coverage"]` as a dictionary with numbers and booleans where they look like them."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.strip():
+            raise BadInput(f"the setting {pair!r} has no value; expected NAME=VALUE")
+        if key.strip() in settings:
+            raise BadInput(f"the setting {key.strip()} is given twice; expected it once")
+        settings[key.strip()] = _value(text.strip())
+    return settings
+
+
+def parse_method(text: str, settings: Mapping[str, Any] | None = None) -> Solver:
+    """A solver from its name, or from a short form such as `reg-s1` (stochastic options of one step)."""
+    given = dict(settings or {})
+    name = text.strip()
+    short = SHORT.fullmatch(name)
+    if short:
+        name = short["name"]
+        given = {"steps": int(short["steps"]), "options": LETTERS[short["options"]], **given}
+    if name not in Solver.known:
+        raise unknown_name("method", name, Solver.known)
+    solver = Solver.known[name]
+    parameters = [field.name for field in fields(solver)]
+    for key in given:
+        if key not in parameters:
+            raise unknown_name(f"parameter of {name}", key, parameters)
+    return solver(**given)
+
+
+def short_name(solver: Solver) -> str:
+    """The short form of a solver: `reg-d1`, `average`."""
+    steps, options = getattr(solver, "steps", None), getattr(solver, "options", None)
+    plain = steps is None or (solver.name == "robust" and steps == 1 and options == "deterministic")
+    return solver.name if plain else f"{solver.name}-{str(options)[0]}{steps}"
+
+
+def make_domain(name: str, settings: Mapping[str, Any]) -> Domain:
+    """A domain from its name and parameters."""
+    if name not in DOMAINS:
+        raise unknown_name("domain", name, DOMAINS)
+    domain = DOMAINS[name]
+    parameters = [field.name for field in fields(domain)]
+    for key in settings:
+        if key not in parameters:
+            raise unknown_name(f"parameter of {name}", key, parameters)
+    if "seed" not in settings:
+        raise BadInput(f"the seed of {name} is missing; expected seed=1, or another whole number")
+    return domain(**settings)
+
+
+def sample_domain(
+    name: str, settings: Mapping[str, Any], *, samples: int | None = None, pool: int | None = None, by: str = "coverage"
+) -> UMDP:
+    """The training samples of a domain, drawn with its seed; with a `pool`, so many are chosen out of the pool."""
+    domain = make_domain(name, settings)
+    one_of("way to select samples", by, WAYS)
+    if pool is None:
+        return domain.training(samples, seed=domain.seed)
+    wanted = TRAINING if samples is None else samples
+    return select(domain.sample(pool, seed=domain.seed), wanted, by=by, seed=domain.seed)
+
+
+def read_model(text: str) -> UMDP:
+    """A model from a file, or from a domain with its parameters: `disaster:width=8,height=8,samples=15,seed=1`."""
+    name, colon, rest = text.partition(":")
+    # One letter and a colon are a drive of Windows.
+    is_domain = (colon or text in DOMAINS) and not _is_there(text) and "/" not in name and len(name) > 1
+    if not is_domain:
+        model: UMDP = _read(text, UMDP, "model")
+        return model
+    settings = _domain_settings(rest)
+    extra = {key: settings.pop(key) for key in ("samples", "pool", "by") if key in settings}
+    return sample_domain(name, settings, **extra)
+
+
+def domain_of(model: UMDP) -> Domain | None:
+    """The domain that a model was drawn from, where it says so."""
+    spec = model.graph.layout.get("domain")
+    if not isinstance(spec, str):
+        return None
+    name, _, rest = spec.partition(":")
+    return make_domain(name, _domain_settings(rest))
+
+
+def draw_unseen(model: UMDP, count: int, seed: int | None = None) -> UMDP:
+    """Fresh draws of a model's own domain; its training samples have the domain's own seed, these the next one."""
+    domain = domain_of(model)
+    if domain is None:
+        raise BadInput(
+            f"the model does not say which domain it is of; expected a model in place of {count} fresh draws"
+        )
+    if seed == domain.seed and domain.draws_training:
+        raise BadInput(f"the seed of the fresh draws is {seed}, with which the model was drawn; expected another")
+    return domain.sample(count, seed=domain.seed + 1 if seed is None else seed)
+
+
+def read_policy(path: str) -> Policy:
+    """The policy in a file of a policy or a solution."""
+    thing = read_policy_or_solution(path)
+    return thing.policy if isinstance(thing, Solution) else thing
+
+
+def read_policy_or_solution(path: str) -> Policy | Solution:
+    """What is in a file, if it is one of the two."""
+    thing: Policy | Solution = _read(path, Policy | Solution, "policy or a solution")
+    return thing
+
+
+def read_solution(path: str) -> Solution:
+    """The solution in a file."""
+    solution: Solution = _read(path, Solution, "solution")
+    return solution
+
+
+def read_certificate(path: str) -> Certificate:
+    """The certificate in the file of a solution."""
+    solution = read_solution(path)
+    if solution.certificate is None:
+        raise BadInput(f"{path}: nothing was proved about other policies; expected a solution with a certificate")
+    return solution.certificate
+
+
+def _is_there(path: str) -> bool:
+    """Whether there is such a file; there is none with a name that no file can have."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _domain_settings(text: str) -> dict[str, Any]:
+    return parse_settings(part for part in text.split(",") if part)
+
+
+def _read(path: str, wanted: Any, what: str) -> Any:
+    thing = load(path)
+    if not isinstance(thing, wanted):
+        raise BadInput(f"{path}: it holds a {type(thing).__name__}; expected a {what}")
+    return thing
+
+
+def _value(text: str) -> Any:
+    constants = {"true": True, "false": False, "none": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text

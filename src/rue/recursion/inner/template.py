@@ -1,0 +1,85 @@
+"""A program whose numbers depend on the terminal values: written down once, filled in for each solve.
+
+What stands where is fixed; a number is a constant or a function of the `Bounds`, next to the place where it belongs.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from rue._arrays import Array
+from rue._highs import TOLERANCE, Program, Result
+from rue.recursion.inner.problem import Bounds
+
+Number = float | Array | Callable[[Bounds], Array]
+
+
+class Template:
+    """Columns and rows are handed out in blocks; coefficients are put where a row and a column meet."""
+
+    def __init__(self, gap: float = TOLERANCE, nodes: int | None = None) -> None:
+        self._gap, self._nodes = gap, nodes
+        self.integral: list[Array] = []
+        self._lower: list[tuple[int, Number]] = []
+        self._upper: list[tuple[int, Number]] = []
+        self._cost: list[Array] = []
+        self._row_lower: list[tuple[int, Number]] = []
+        self._row_upper: list[tuple[int, Number]] = []
+        self._place: list[tuple[Array, Array]] = []
+        self._value: list[tuple[int, Number]] = []
+        self._columns, self._rows = 0, 0
+        self._program: Program | None = None
+
+    def columns(
+        self, count: int, *, lower: Number = 0.0, upper: Number = math.inf, cost: float = 0.0, integral: bool = False
+    ) -> Array:
+        """New columns: their indices."""
+        self._lower.append((count, lower))
+        self._upper.append((count, upper))
+        self._cost.append(np.full(count, cost))
+        self.integral.append(np.full(count, integral))
+        self._columns += count
+        return np.arange(self._columns - count, self._columns)
+
+    def rows(self, count: int, *, lower: Number = -math.inf, upper: Number = math.inf) -> Array:
+        """New rows: their indices."""
+        self._row_lower.append((count, lower))
+        self._row_upper.append((count, upper))
+        self._rows += count
+        return np.arange(self._rows - count, self._rows)
+
+    def put(self, row: Array, column: Array, value: Number) -> None:
+        """One coefficient for each pair; those put in the same place add up."""
+        row, column = np.broadcast_arrays(row, column)
+        self._place.append((row, column))
+        self._value.append((row.size, value))
+
+    def fill(self, bounds: Bounds) -> dict[str, Array]:
+        """All numbers, under the names that `Program.change` knows."""
+        parts = {"value": self._value, "lower": self._lower, "upper": self._upper}
+        parts |= {"row_lower": self._row_lower, "row_upper": self._row_upper}
+        return {name: _joined(part, bounds) for name, part in parts.items()}
+
+    def shape(self) -> dict[str, Array]:
+        """What no terminal value changes, under the names that `Program` knows."""
+        return {
+            "cost": np.concatenate(self._cost),
+            "integral": np.concatenate(self.integral),
+            "row": np.concatenate([row for row, _ in self._place]),
+            "column": np.concatenate([column for _, column in self._place]),
+        }
+
+    def solve(self, bounds: Bounds, seconds: float, start: tuple[Array, Array] | None = None) -> Result:
+        """Fill in the numbers and solve in HiGHS."""
+        if self._program is None:
+            self._program = Program(**self.shape(), **self.fill(bounds), gap=self._gap, nodes=self._nodes)
+        else:
+            self._program.change(**self.fill(bounds))
+        return self._program.solve(seconds, start)
+
+
+def _joined(parts: list[tuple[int, Number]], bounds: Bounds) -> Array:
+    return np.concatenate([
+        np.broadcast_to(number(bounds) if callable(number) else number, count) for count, number in parts
+    ])  # fmt: skip

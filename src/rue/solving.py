@@ -1,0 +1,118 @@
+"""`solve`: run any solver, let the judge look at what it returns, and say what no policy can do better."""
+
+import math
+from dataclasses import replace
+
+from rue._check import flag
+from rue._threads import check_threads
+from rue.adaptive.search import REPORT_SIZE, prove_bound, verified_of
+from rue.certificate import Certificate, verify
+from rue.compilation import ensure_compiled
+from rue.cross_check import Evidence, check_judge, check_values, max_regret
+from rue.errors import BadInput, Contradiction, NotProved
+from rue.fallbacks import why_none_reaches
+from rue.judge import judge
+from rue.model import UMDP, check_model, typical_cost
+from rue.solution import (
+    Cache,
+    Hook,
+    Interval,
+    Limits,
+    Outcome,
+    Run,
+    Solution,
+    Solver,
+    Status,
+    check_cache,
+    check_limits,
+)
+from rue.values import optimal_values
+
+# Regrets that differ by no more than this fraction of the largest V*, or of a typical cost, are equal.
+FLOOR = 1e-9
+
+
+def solve(
+    model: UMDP,
+    solver: Solver,
+    *,
+    limits: Limits | None = None,
+    progress: Hook | None = None,
+    bound: bool = True,
+    cache: Cache | None = None,
+    threads: int | None = None,
+) -> Solution:
+    """Run a solver on a model and let the judge evaluate its policy.
+
+    A limit, or Ctrl-C, ends the search with the best policy so far and says so in `status`. `progress` is called
+    with a `Progress` every now and then. Then a little is spent on a bound from below on what any policy could do,
+    unless the solver has one, a limit was reached, the model is very large, or `bound` is False. `seconds` is the
+    solver's time alone: all that it may call is compiled before its clock is started.
+
+    The result depends on the arguments alone: not on earlier calls, unless a `cache` carries over what they found, and
+    not on the number of `threads`, all cores unless given. Only a limit of seconds makes it depend on the machine.
+    """
+    check_model(model)
+    if not isinstance(solver, Solver):
+        raise BadInput(f"the solver is {solver!r}; expected a solver object such as rue.Regret()")
+    flag("bound", bound)
+    limits = check_limits(limits)
+    ensure_compiled(solver, progress, bound)
+    run = Run(limits, progress, check_cache(cache), check_threads(threads))
+    evidence = Evidence(model)
+    try:
+        with run.catching_interrupts():
+            return _solve(model, solver, run, bound, evidence)
+    except Contradiction as problem:
+        raise evidence.attached(problem) from None
+
+
+def _solve(model: UMDP, solver: Solver, run: Run, bound: bool, evidence: Evidence) -> Solution:
+    """Search, judge, prove; then hold the figures against each other."""
+    outcome = solver.run(model, run)
+    seconds = run.seconds
+    run.report("judging", outcome.objective)
+    after = run.afterwards()
+    verdict = judge(model, outcome.policy, after)
+    reason = why_none_reaches(model, run) if math.isinf(verdict.at_most) else ""
+    certificate = None if reason else _regret_certificate(model, outcome, run, bound)
+    values = optimal_values(model, run=after)
+    solution = Solution(
+        policy=outcome.policy,
+        solver=solver,
+        status=outcome.status,
+        objective=outcome.objective,
+        max_regret=Interval(0.0, math.inf),
+        regret=tuple(verdict.regret.tolist()),
+        seconds=seconds,
+        trace=tuple(run.trace),
+        counters=dict(run.counters),
+        certificate=outcome.certificate or certificate,
+        regret_certificate=certificate,
+        reason=reason,
+        floor=FLOOR * max(typical_cost(model), float(values.lower[model.graph.initial].max())),
+    )
+    evidence.solution = solution
+    check_values(model, values)
+    check_judge(model, outcome.policy, verdict)
+    _check_proof(model, solution.certificate, run.cache)
+    around = max_regret(solver, outcome, verdict, certificate)
+    return replace(solution, max_regret=Interval(math.inf, math.inf) if reason else around)
+
+
+def _regret_certificate(model: UMDP, outcome: Outcome, run: Run, bound: bool) -> Certificate | None:
+    """A proof of what no policy can do better: the solver's own, or the best that little effort finds."""
+    if outcome.certificate is not None and outcome.certificate.objective == "regret":
+        return outcome.certificate
+    if outcome.status is Status.INFEASIBLE:
+        return None
+    return prove_bound(model, run, search=bound and model.prob.size <= REPORT_SIZE)
+
+
+def _check_proof(model: UMDP, certificate: Certificate | None, cache: Cache) -> None:
+    """Verify what a solver claims, unless it was verified already."""
+    if certificate is not None and certificate not in verified_of(model, cache):
+        try:
+            verify(model, certificate)
+        except NotProved as problem:
+            raise Contradiction(f"the certificate of the solver does not hold: {problem}") from None

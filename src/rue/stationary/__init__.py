@@ -1,0 +1,1 @@
+"""The best stationary deterministic policy, by branch and bound."""
