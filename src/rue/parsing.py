@@ -12,7 +12,7 @@ from typing import Any
 
 from rue._check import one_of
 from rue.certificate import Certificate
-from rue.domains import DOMAINS, Domain
+from rue.domains import Domain
 from rue.domains.base import TRAINING
 from rue.errors import BadInput, unknown_name
 from rue.formats import load
@@ -70,9 +70,9 @@ def short_name(solver: Solver) -> str:
 
 def make_domain(name: str, settings: Mapping[str, Any]) -> Domain:
     """A domain from its name and parameters."""
-    if name not in DOMAINS:
-        raise unknown_name("domain", name, DOMAINS)
-    domain = DOMAINS[name]
+    if name not in Domain.known:
+        raise unknown_name("domain", name, Domain.known)
+    domain = Domain.known[name]
     parameters = [field.name for field in fields(domain)]
     for key in settings:
         if key not in parameters:
@@ -98,7 +98,7 @@ def read_model(text: str) -> UMDP:
     """A model from a file, or from a domain with its parameters: `disaster:width=8,height=8,samples=15,seed=1`."""
     name, colon, rest = text.partition(":")
     # One letter and a colon are a drive of Windows.
-    is_domain = (colon or text in DOMAINS) and not _is_there(text) and "/" not in name and len(name) > 1
+    is_domain = (colon or text in Domain.known) and not _is_there(text) and "/" not in name and len(name) > 1
     if not is_domain:
         model: UMDP = _read(text, UMDP, "model")
         return model

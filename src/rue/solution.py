@@ -25,6 +25,7 @@ from rue.certificate import Certificate
 from rue.errors import BadInput, Contradiction, NotSolved
 from rue.model import UMDP
 from rue.policy import Policy
+from rue.registry import Registry
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -301,7 +302,7 @@ class Solver(ABC):
 
     name: ClassVar[str]  # on the command line and in files
     measures: ClassVar[str]  # what the objective is, in a word or two
-    known: ClassVar[dict[str, type["Solver"]]] = {}  # every solver by its name
+    known: ClassVar[Registry[type["Solver"]]] = Registry("rue.solvers")  # every solver by its name
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls):

@@ -16,7 +16,7 @@ from rue.cli.outputs import Target
 from rue.cli.printing import console, number, pairs, print_json, say, say_lines
 from rue.cli.progress import ProgressBar
 from rue.description import describe
-from rue.domains import DOMAINS
+from rue.domains import Domain
 from rue.errors import BadInput
 from rue.formats.files import endings
 from rue.formats.logs import NEXT_STATE, Row, read_log
@@ -36,7 +36,7 @@ FLAGS = {
 
 
 def generate(
-    domain: Annotated[str, typer.Argument(help=f"{', '.join(DOMAINS)}.", show_default=False)],
+    domain: Annotated[str, typer.Argument(help=f"{', '.join(Domain.known)}.", show_default=False)],
     seed: Annotated[int, typer.Option(help="Fixes the problem and its samples.", show_default=False)],
     output: ModelOutput,
     settings: Settings = None,

@@ -5,7 +5,4 @@ from rue.domains.disaster import Disaster
 from rue.domains.glider import Glider
 from rue.domains.medical import Medical
 
-# Command-line names.
-DOMAINS: dict[str, type[Domain]] = {domain.name: domain for domain in (Disaster, Glider, Medical)}
-
-__all__ = ["DOMAINS", "Disaster", "Domain", "Glider", "Medical"]
+__all__ = ["Disaster", "Domain", "Glider", "Medical"]

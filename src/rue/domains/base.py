@@ -10,6 +10,7 @@ import numpy as np
 from rue._check import check_memory, whole_number
 from rue._check import seed as check_seed
 from rue.model import UMDP, Graph
+from rue.registry import Registry
 
 # Samples to plan with, as many as in the paper.
 TRAINING = 15
@@ -21,8 +22,13 @@ class Domain(ABC):
 
     seed: int = field(kw_only=True)
     name: ClassVar[str]  # on the command line
+    known: ClassVar[Registry[type["Domain"]]] = Registry("rue.domains")  # every domain by its name
     draws_training: ClassVar[bool] = True  # whether the training samples are draws like any other
     file_parameters: ClassVar[tuple[str, ...]] = ()  # parameters that name a file, or nothing
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            Domain.known[cls.name] = cls
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
