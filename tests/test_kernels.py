@@ -147,7 +147,8 @@ def in_a_process(code, **environment):
 COMPILE_ONE = """
 from rue.compilation import compile_kernels
 stages = []
-print(compile_kernels(["structure_kernels.predecessors"], lambda progress: stages.append(progress.stage)), *stages, sep="; ")
+name = "structure_kernels.predecessors"
+print(compile_kernels([name], lambda progress: stages.append(progress.stage)), *stages, sep="; ")
 """
 
 
@@ -169,8 +170,24 @@ def test_two_processes_share_the_work(tmp_path):
     code = """
 import rue.compilation as ready
 ready.MANY, ready._cores = 0, lambda: 2
-names = ["one_step_kernels.myopic_gap", "values_kernels.regret_gap", "structure_kernels.forward", "structure_kernels.predecessors"]
+names = ["one_step_kernels.myopic_gap", "values_kernels.regret_gap"]
+names += ["structure_kernels.forward", "structure_kernels.predecessors"]
 ready.compile_kernels(names)
 print(all(ready.KERNELS[name].is_ready for name in names))
 """
     assert in_a_process(code, NUMBA_CACHE_DIR=str(tmp_path)).stdout == "True\n"
+
+
+def test_the_cache_sees_edits_in_every_file_that_a_kernel_reaches(tmp_path):
+    """Machine code of a kernel is not used again after an edit of a helper in another file."""
+    (tmp_path / "low_kernels.py").write_text("from rue._jit import helper\n@helper\ndef _add(x):\n    return x + 1.0\n")
+    (tmp_path / "high_kernels.py").write_text(
+        "from rue._jit import kernel\nfrom low_kernels import _add\n"
+        "@kernel('float')\ndef twice(x):\n    return _add(_add(x))\n"
+    )
+    code = "from high_kernels import twice; print(twice(1.0), sum(twice.stats.cache_misses.values()))"
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": f"{tmp_path}:{':'.join(sys.path)}"}
+    assert in_a_process(code, **environment).stdout == "3.0 1\n"
+    assert in_a_process(code, **environment).stdout == "3.0 0\n"
+    (tmp_path / "low_kernels.py").write_text("from rue._jit import helper\n@helper\ndef _add(x):\n    return x + 2.0\n")
+    assert in_a_process(code, **environment).stdout == "5.0 1\n"

@@ -1,68 +1,95 @@
-"""Everything that a solver may call is compiled before its clock is started.
+"""Compile all kernels that a solver may call before its clock starts.
 
-Compiled code is kept on disk, so that this takes long only once after installation. Then a second process helps: it
-begins at the other end of the list, and what one of the two has compiled, the other loads.
+Machine code is kept on disk, so this takes long only once after installation. A second process then helps: it starts at
+the other end of the list, and each process loads what the other has compiled.
 """
 
 import importlib
 import logging
+import os
+import pkgutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Set
+from dataclasses import dataclass
 
+import rue
 from rue._jit import KERNELS, make_ready
 from rue._threads import cores
 from rue.solution import Hook, Progress, Solver
 
 logger = logging.getLogger("rue")
 
-# The files of kernels that every model, its optimal values, and the judge need; and those of a lower bound.
+# Kernel files that every solve needs (the model, its optimal values, the judge), and those of a lower bound.
 COMMON = ("structure_kernels", "values_kernels", "judge_kernels")
 BOUND = ("belief_kernels", "certificate_kernels")
-# The file with the most helpers that kernels share is the last, so that one process compiles all of it.
+# The file whose kernels share most helpers comes last, so that one process compiles all of it.
 LARGEST = "option_kernels."
-# Fewer kernels than this are compiled before a second process has started.
+# A second process starts if at least this many kernels are missing; fewer are compiled before it is up.
 MANY = 8
 
 
-def kernels_of(solver: Solver, bound: bool = True) -> list[str]:
-    """The kernels that `solve` may call with this solver, with those of the lower bound if one is wanted."""
-    return _named({*COMMON, *solver.kernels(), *(BOUND if bound else ())})
+@dataclass(frozen=True)
+class Compiled:
+    """The result of compiling ahead."""
+
+    kernels: int  # that can be called now
+    compiled: int  # of these, by this process; the others were on disk, or a second process compiled them
+    seconds: float  # processor time of all processes
+    folder: str | None  # where machine code is kept; None: nowhere
 
 
 def ensure_compiled(solver: Solver, progress: Hook | None = None, bound: bool = True) -> None:
-    """Compile or load all that `solve` may call with this solver; at once if that was done before."""
+    """Compile or load every kernel that `solve` may call with this solver. Return at once if that was done before."""
     compile_kernels(kernels_of(solver, bound), progress)
 
 
 def compile_for_bound() -> None:
-    """Compile or load all that a lower bound needs."""
+    """Compile or load every kernel that a lower bound needs."""
     compile_kernels(_named({*COMMON, *BOUND}))
 
 
+def compile_ahead(solvers: Iterable[Solver] | None = None, progress: Hook | None = None) -> Compiled:
+    """Compile or load the kernels of some solvers, or all kernels. Return what was done."""
+    before = _processor_seconds()
+    if solvers is None:
+        _import_all_kernels()
+        names = list(KERNELS)
+    else:
+        names = _named({name for solver in solvers for name in kernels_of(solver)})
+    compiled = compile_kernels(names, progress)
+    folders = {KERNELS[name].cache_folder for name in names}
+    return Compiled(len(names), compiled, _processor_seconds() - before, folders.pop() if len(folders) == 1 else None)
+
+
+def kernels_of(solver: Solver, bound: bool = True) -> list[str]:
+    """Return the kernels that `solve` may call with this solver, including those of the lower bound if wanted."""
+    return _named({*COMMON, *solver.kernels(), *(BOUND if bound else ())})
+
+
 def _named(wanted: Set[str]) -> list[str]:
-    """All kernels that are named, or whose file is."""
+    """Return the kernels that are named, or whose file is named."""
     return [name for name in KERNELS if name in wanted or name.partition(".")[0] in wanted]
 
 
 def compile_kernels(names: Iterable[str], progress: Hook | None = None) -> int:
-    """Compile or load kernels, and tell which of how many is under way; how many had to be compiled here."""
+    """Compile or load kernels and report which one is under way. Return how many this process compiled."""
     missing = [name for name in names if not KERNELS[name].is_ready]
-    missing.sort(key=lambda name: name.startswith(LARGEST))  # where the two meet, helpers are compiled by both
+    missing.sort(key=lambda name: name.startswith(LARGEST))
     kept = all(KERNELS[name].cache_folder for name in missing)
     began = time.perf_counter()
     compiled = 0
-    helper: subprocess.Popen[bytes] | None = None
+    second: subprocess.Popen[bytes] | None = None
 
     def on_compile(name: str) -> None:
-        nonlocal compiled, helper
+        nonlocal compiled, second
         compiled += 1
         at = missing.index(name)
         if compiled == 1:
             logger.info("compiling kernels, which are kept for the next time")
             if kept and len(missing) - at > MANY and cores() > 1:
-                helper = _begin_at_the_end(missing[at + 1 :])
+                second = _start_from_the_end(missing[at + 1 :])
         if progress is not None:
             stage = f"compiling: kernel {at + 1} of {len(missing)}"
             progress(Progress(stage, time.perf_counter() - began, 0, None))
@@ -70,9 +97,9 @@ def compile_kernels(names: Iterable[str], progress: Hook | None = None) -> int:
     try:
         make_ready(missing, on_compile)
     finally:
-        if helper is not None:
-            helper.terminate()
-            helper.wait()
+        if second is not None:
+            second.terminate()
+            second.wait()
     if compiled and not kept:
         logger.warning(
             "compiled kernels cannot be kept: no cache folder can be written; each start takes about %.0f s; "
@@ -82,18 +109,31 @@ def compile_kernels(names: Iterable[str], progress: Hook | None = None) -> int:
     return compiled
 
 
-def _begin_at_the_end(names: list[str]) -> "subprocess.Popen[bytes] | None":
-    """A process that compiles these kernels for the cache on disk, the last one first."""
+def _start_from_the_end(names: list[str]) -> "subprocess.Popen[bytes] | None":
+    """Start a process that compiles these kernels into the cache on disk, the last one first."""
+    words = [f"{KERNELS[name].module}:{name}" for name in reversed(names)]
     try:
         return subprocess.Popen(
-            [sys.executable, "-m", "rue.compilation", *(f"{KERNELS[name].module}:{name}" for name in reversed(names))],
+            [sys.executable, "-m", "rue.compilation", *words],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-    except OSError:  # where there is no second process, this one does it all
+    except OSError:  # without a second process, this one compiles everything
         return None
 
 
-if __name__ == "__main__":  # the second process: "rue.judge_kernels:judge_kernels.settle" …
-    for argument in sys.argv[1:]:
-        importlib.import_module(argument.partition(":")[0])
-    make_ready([argument.partition(":")[2] for argument in sys.argv[1:]], lambda name: None)
+def _import_all_kernels() -> None:
+    for module in pkgutil.walk_packages(rue.__path__, "rue."):
+        if module.name.endswith("_kernels"):
+            importlib.import_module(module.name)
+
+
+def _processor_seconds() -> float:
+    """Return the processor time of this process and of those that it waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+if __name__ == "__main__":  # the second process; its words are like "rue.judge_kernels:judge_kernels.prove"
+    for word in sys.argv[1:]:
+        importlib.import_module(word.partition(":")[0])
+    make_ready([word.partition(":")[2] for word in sys.argv[1:]], lambda name: None)

@@ -12,10 +12,10 @@ from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeRem
 from rich.progress import Progress as Bar
 
 from rue import parsing
+from rue.compilation import compile_ahead
 from rue.experiments import Advance
 from rue.model import UMDP
 from rue.solution import Progress, Solver
-from rue.warm_up import warm
 
 SECONDS_BEFORE_BAR = 2.0
 SECONDS_BETWEEN_LINES = 30.0
@@ -29,7 +29,7 @@ def read_model_and_warm_up(model: str, solvers: Sequence[Solver]) -> UMDP:
         wait([reading], timeout=0.1)
         if not reading.done() or reading.exception() is None:  # a bad model is told at once
             with CompileNotice() as notice:
-                warm(solvers, notice)
+                compile_ahead(solvers, notice)
         return reading.result()
 
 

@@ -8,7 +8,7 @@ from rue import parsing
 from rue.cli.options import Json
 from rue.cli.printing import print_json, say
 from rue.cli.progress import CompileNotice
-from rue.warm_up import warm as compile_ahead
+from rue.compilation import compile_ahead
 
 
 def warm(

@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rue import parsing
+from rue.compilation import compile_ahead
 from rue.errors import BadInput
 from rue.experiments.code import code_version
 from rue.experiments.spec import Problem, Task
@@ -25,7 +26,6 @@ from rue.judge import evaluate
 from rue.model import UMDP
 from rue.solution import Limits, Solution, Solver
 from rue.solving import solve
-from rue.warm_up import warm
 
 PACKAGES = ("rue", "numpy", "scipy", "numba", "highspy")
 # Problems that a process remembers: its next task is mostly of one of them.
@@ -70,7 +70,7 @@ def new_record(task: Task, error: str | None = None) -> Record:
 def _make_ready(solver: Solver) -> float:
     """Compile or load what a solver may call; how long that took, which is next to nothing the second time."""
     began = time.perf_counter()
-    warm([solver])
+    compile_ahead([solver])
     return time.perf_counter() - began
 
 
