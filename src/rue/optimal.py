@@ -14,8 +14,8 @@ policy each improvement is proper again, while estimates could be tempted to go 
 1, and sweeps from zero come to rest at 1e-4. So the last step checks inequalities (`_kernels.shortest.prove`):
 v + εw ≥ Q_π(v + εw) makes v + εw an upper bound, and v − εw ≤ Q_c(v − εw) for all choices c makes v − εw a lower
 bound on the value of each proper policy, with rounding errors on the safe side. The weights w are the values
-themselves where all costs are positive, and their sums or bounds on the number of steps elsewhere. States among which one can
-move for ever at no cost (free components) have one value and are merged first.
+themselves where all costs are positive, and their sums or bounds on the number of steps elsewhere. States among which
+one can move for ever at no cost (free components) have one value and are merged first.
 """
 
 import threading
@@ -377,8 +377,8 @@ def _bounds(rows: _Sample, tolerance: float | None) -> tuple[Array, Array]:
 
     The values serve as weights where all costs are positive. Where that leaves too much open, and a `tolerance` says
     what is too much, weights are the values summed over the steps of the policy, and bounds on the number of steps: of
-    the policy, and of all policies that take near-tight choices. A wide notion of near-tight is safe where rounding blurs ties; where such choices can go round for ever, a
-    narrow one may do.
+    the policy, and of all policies that take near-tight choices. A wide notion of near-tight is safe where rounding
+    blurs ties; where such choices can go round for ever, a narrow one may do.
     """
     value, policy = rows.value, rows.policy
     assert value is not None and policy is not None
