@@ -22,7 +22,8 @@ HEARD_AT_MOST = 1.0
 def run(quick: bool) -> Iterator[Table]:
     """One table: a row for each model and method, with the worst of all moments."""
     moments = MOMENTS[1:2] if quick else MOMENTS
-    table = Table("Ctrl-C: the longest time until it is heard, and until the call returns", ("model, method", "heard", "returned"))  # fmt: skip
+    title = "Ctrl-C: the longest time until it is heard, and until the call returns"
+    table = Table(title, ("model, method", "heard", "returned"))
     small = rue.domains.Disaster(width=3, height=3, seed=1).sample(2, seed=1)
     late = 0
     every = models() | {"disaster 100 × 100": rue.domains.Disaster(width=100, height=100, seed=1).sample(15, seed=1)}
