@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+from rue._highs import cancel_running
 from rue._threads import cores
 from rue.certificate import Certificate
 from rue.errors import BadInput, Contradiction, NotSolved
@@ -240,6 +241,7 @@ class Run:
             if self.interrupted_at < math.inf:
                 raise KeyboardInterrupt
             self.interrupted_at = self.seconds
+            cancel_running()
 
         signal.signal(signal.SIGINT, on_interrupt)
         try:
