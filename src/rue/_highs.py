@@ -57,6 +57,9 @@ class Result:
     row_dual: Array | None  # [rows]; linear programs at their optimum only
 
 
+_running: list["Program"] = []
+
+
 class Program:
     """A kept program. Matrix entries are triplets (row, column, value) in any order; repeated ones add up.
 
@@ -94,6 +97,7 @@ class Program:
             kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
             self._lp.integrality_ = [kinds[int(i)] for i in integral]
         self._highs: Any = None
+        self._cancelled = False
         self._basis: Any = None
         self.change(cost=cost, lower=lower, upper=upper, value=value, row_lower=row_lower, row_upper=row_upper)
 
@@ -126,12 +130,18 @@ class Program:
             _check("setSolution", highs.setSolution(start[0].size, start[0].astype(np.int32), start[1]))
         if self._basis is not None:
             _check("setBasis", highs.setBasis(self._basis))
-        outcome = highs.run()
+        self._cancelled = False
+        _running.append(self)
+        try:
+            outcome = highs.run()
+        finally:
+            _running.remove(self)
         status = highs.getModelStatus()
         _check("run", outcome, status)
         known = {
             highspy.HighsModelStatus.kOptimal: Ended.OPTIMAL,
             highspy.HighsModelStatus.kTimeLimit: Ended.TIME_LIMIT,
+            highspy.HighsModelStatus.kInterrupt: Ended.TIME_LIMIT,
             highspy.HighsModelStatus.kSolutionLimit: Ended.NODE_LIMIT,
             highspy.HighsModelStatus.kInfeasible: Ended.INFEASIBLE,
         }
@@ -152,9 +162,16 @@ class Program:
             self._highs = create()
             for name, value in self._options.items():
                 _check(f"option {name}", self._highs.setOptionValue(name, value))
+            if self._whole:  # linear programs are short; a call of Python in each of their iterations is not
+                self._highs.cbMipInterrupt += self._stop_if_cancelled
         limit = max(seconds, 0.0) + (0.0 if self._whole else self._highs.getRunTime())
         _check("option time_limit", self._highs.setOptionValue("time_limit", float(limit)))
         return self._highs
+
+    def _stop_if_cancelled(self, event: Any) -> None:
+        """Called by HiGHS every now and then; this is also where Python hears Ctrl-C."""
+        if self._cancelled:
+            event.interrupt()
 
     def _result(self, highs: Any, status: Ended) -> Result:
         info, solution = highs.getInfo(), highs.getSolution()
@@ -168,6 +185,12 @@ class Program:
             return Result(status, math.inf, -math.inf, None, None)
         self._basis = highs.getBasis()
         return Result(status, objective, objective, np.array(solution.col_value), np.array(solution.row_dual))
+
+
+def cancel_running() -> None:
+    """End all mixed-integer programs that are being solved, as a time limit would."""
+    for program in _running:
+        program._cancelled = True
 
 
 def _check(what: str, outcome: Any, status: Any = None) -> None:

@@ -34,9 +34,10 @@ from rue.values import OptimalValues
 SLACK = 1e-9
 # Numbers that are handled together.
 CHUNK = 1 << 20
-# Outcomes of all nodes of a policy up to which its cost is worked out a second time. By how much the two may differ: a
-# part of the cost, and a part for each expected step.
-MOST_ENTRIES = 500_000
+# The cost of a policy is worked out a second time step by step, with so many multiplications at most, until less than
+# this probability is under way; or by factorisation, if its nodes have no more outcomes than this.
+MOST_PRODUCTS, UNDER_WAY, MOST_ENTRIES = 500_000_000, 1e-12, 100_000
+# By how much the two may differ: a part of the cost, and a part for each expected step.
 DIFFERENCE, DIFFERENCE_BY_STEP = 1e-6, 1e-12
 
 
@@ -95,12 +96,10 @@ def _refuse(model: UMDP, values: OptimalValues, wrong: Array, state: Array, what
 def check_judge(model: UMDP, policy: Policy, verdict: Evaluation) -> None:
     """Raise `Contradiction` if the cost in the worst sample is not what a second computation finds."""
     k = verdict.worst_sample
-    if policy.next_node.size > MOST_ENTRIES or not np.isfinite(verdict.value[k]):
+    found = _cost_and_steps(model, policy, k) if np.isfinite(verdict.value[k]) else None
+    if found is None:
         return
-    try:
-        cost, steps = _cost_and_steps(model, policy, k)
-    except SolverFailed:  # the chain is singular to the computer, and the judge has another way
-        return
+    cost, steps = found
     if abs(cost - verdict.value[k]) > verdict.error + (DIFFERENCE + DIFFERENCE_BY_STEP * steps) * cost:
         raise Contradiction(
             f"the judge finds a cost of {float(verdict.value[k])!r} ± {verdict.error:.1e} in sample "
@@ -108,32 +107,59 @@ def check_judge(model: UMDP, policy: Policy, verdict: Evaluation) -> None:
         )
 
 
-def _cost_and_steps(model: UMDP, policy: Policy, k: int) -> tuple[float, float]:
-    """The expected cost and steps of a policy in a sample, by factorisation."""
+def _cost_and_steps(model: UMDP, policy: Policy, k: int) -> tuple[float, float] | None:
+    """The expected cost and steps of a policy in a sample; None if that takes too long."""
     graph = model.graph
     entry_node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
     length = np.diff(graph.trans_ptr)[policy.choice]
     transition = ranges(graph.trans_ptr[policy.choice], length)
-    source = np.repeat(entry_node, length)
+    source, target = np.repeat(entry_node, length), policy.next_node
     share = np.repeat(policy.weight, length) * model.prob[transition, k]
-    source, target, share = source[share > 0], policy.next_node[share > 0], share[share > 0]
-    seen = np.zeros(policy.nodes, bool)
-    seen[policy.start_node] = True
+    paid = np.bincount(entry_node, weights=policy.weight * model.cost[policy.choice, k], minlength=policy.nodes)
+    start = np.bincount(policy.start_node, weights=policy.start_weight, minlength=policy.nodes)
+    start[graph.goal[policy.node_state]] = 0.0
+    inner = (share > 0) & ~graph.goal[policy.node_state[target]]
+    edges = (source[inner], target[inner], share[inner])
+    found = _by_steps(start, paid, edges)
+    if found is None and share.size <= MOST_ENTRIES:
+        return _by_factorisation(start, paid, edges)
+    return found
+
+
+def _by_steps(start: Array, paid: Array, edges: tuple[Array, Array, Array]) -> tuple[float, float] | None:
+    """The expected cost and steps, summed until hardly any episode is under way; None if that takes too long."""
+    from scipy.sparse import csr_array  # slow to import
+
+    source, target, share = edges
+    ahead = csr_array((share, (target, source)), shape=(start.size, start.size))
+    cost, steps = 0.0, 0.0
+    for _ in range(MOST_PRODUCTS // max(share.size, start.size)):
+        under_way = float(start.sum())
+        if under_way < UNDER_WAY:
+            return cost, steps
+        cost, steps = cost + float(start @ paid), steps + under_way
+        start = ahead @ start
+    return None
+
+
+def _by_factorisation(start: Array, paid: Array, edges: tuple[Array, Array, Array]) -> tuple[float, float] | None:
+    """The same from a linear system over the nodes that are reached; None if it cannot be factorised."""
+    source, target, share = edges
+    seen = start > 0
     while True:
         fresh = target[seen[source] & ~seen[target]]
         if not fresh.size:
             break
         seen[fresh] = True
-    inner = np.flatnonzero(seen & ~graph.goal[policy.node_state])
-    place = np.full(policy.nodes, inner.size)
-    place[inner] = np.arange(inner.size)
-    paid = np.bincount(entry_node, weights=policy.weight * model.cost[policy.choice, k], minlength=policy.nodes)
-    use = seen[source]
-    solved = solve_chain(
-        place[source[use]], place[target[use]], share[use], np.column_stack([paid[inner], np.ones(inner.size)])
-    )
-    total = policy.start_weight @ np.vstack([solved, np.zeros(2)])[place[policy.start_node]]
-    return float(total[0]), float(total[1])
+    reached, use = np.flatnonzero(seen), seen[source]
+    place = np.full(start.size, reached.size)
+    place[reached] = np.arange(reached.size)
+    right = np.column_stack([paid[reached], np.ones(reached.size)])
+    try:
+        cost, steps = start[reached] @ solve_chain(place[source[use]], place[target[use]], share[use], right)
+    except SolverFailed:  # the chain is singular to the computer, and the judge has another way
+        return None
+    return float(cost), float(steps)
 
 
 def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificate: Certificate | None) -> Interval:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+from rue._highs import cancel_running
 from rue._threads import cores
 from rue.certificate import Certificate
 from rue.errors import BadInput, Contradiction, NotSolved
@@ -214,8 +215,7 @@ class Run:
 
     def afterwards(self) -> "Run":
         """A run for what follows the search, judging and proving: it may go on for a little after a limit or Ctrl-C."""
-        limit = (1 + GRACE_PART) * min(self.limits.seconds, self.interrupted_at) + GRACE_SECONDS
-        return Run(Limits(seconds=max(limit, 0.0)), self.hook, self.cache, self.threads, self.began)
+        return _Afterwards(hook=self.hook, cache=self.cache, threads=self.threads, began=self.began, search=self)
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to a counter of the solution."""
@@ -241,6 +241,7 @@ class Run:
             if self.interrupted_at < math.inf:
                 raise KeyboardInterrupt
             self.interrupted_at = self.seconds
+            cancel_running()
 
         signal.signal(signal.SIGINT, on_interrupt)
         try:
@@ -279,6 +280,23 @@ class Inner(Run):
     def report(self, stage: str, objective: Interval | None = None) -> None:
         """Pass on the stage, but not the objective, which is another one."""
         self.outer.report(stage)
+
+
+@dataclass(eq=False)
+class _Afterwards(Run):
+    """What follows a search. Ctrl-C may still come, and is told to the search."""
+
+    search: Run = field(default_factory=Run)
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the end of the time that is kept for this."""
+        ended = min(self.search.limits.seconds, self.search.interrupted_at)
+        return max((1 + GRACE_PART) * ended + GRACE_SECONDS - self.seconds, 0.0)
+
+    def out_of_time(self) -> Status | None:
+        """Why to stop now, or None to go on."""
+        return None if self.seconds_left > 0 else Status.TIME_LIMIT
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,9 @@ AIM = 0.99
 START_PART, START_SECONDS, FIRST_METHODS, SAMPLE_PART = 0.2, 2.0, 5, 1 / 32
 # What is kept of the time for putting policy and proof together: a part of the time so far, seconds for each next node
 # of the policy (and each sample of it), for each follower and sample of the proof, and times what it took to write it.
+# A proof takes as long as so many surveys, at least.
 LAST_PART, NODE_SECONDS, NODE_SAMPLE_SECONDS, PROOF_SECONDS, WRITING = 0.02, 1e-6, 3e-7, 2e-8, 3.0
+PROOF_SURVEYS = 2.0
 # Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: many, or few
 # where nothing is left to open.
 GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
@@ -253,6 +255,7 @@ class _Search:
     policy_seconds: float = 0.0  # that the policy will take until it is judged, about
     proof_seconds: float = 0.0  # and the proof until it is verified
     belief_seconds: float = 0.0  # that the last move to another belief took
+    survey_seconds: float = 0.0  # that the last survey took
     most: float = math.inf  # beliefs
     stage: str = "adaptive"
 
@@ -260,9 +263,10 @@ class _Search:
     def begin(cls, model: UMDP, values: OptimalValues, objective: str, memory: float, run: Run) -> "_Search":
         graph = BeliefGraph.build(model, values, memory, run.threads)
         initial = model.graph.initial
-        graph.out_of_time = run.out_of_time
         offset = graph.potential[initial] - (values.value[initial] if objective == "regret" else 0.0)
-        return cls(model, objective, run, graph, offset, typical_cost(model))
+        search = cls(model, objective, run, graph, offset, typical_cost(model))
+        graph.out_of_time = search._out_of_time
+        return search
 
     @property
     def upper(self) -> float:
@@ -298,7 +302,9 @@ class _Search:
         self.graph.move(self._mixed(self._dual()))
         rounds, gaps = 0, [np.inf]
         while True:
+            began = self.run.seconds
             self.graph.survey()
+            self.survey_seconds = self.run.seconds - began
             self._look()
             self.run.iterations += 1
             rounds += 1
@@ -325,6 +331,9 @@ class _Search:
                 rounds = 0
             else:
                 self.graph.grow()
+                status = self._out_of_time()
+                if status:
+                    return status
 
     def _look(self) -> None:
         """Take the bound at the present belief if it is the best."""
@@ -354,10 +363,13 @@ class _Search:
     def _stop(self) -> Status | None:
         if self.graph.nodes > self.most:
             return Status.ITERATION_LIMIT
-        needed = LAST_PART * self.run.seconds + self.policy_seconds + self.proof_seconds + self.belief_seconds
-        if self.run.seconds_left < needed:
-            return Status.TIME_LIMIT
-        return self.run.stop()
+        return self._out_of_time() or self.run.stop()
+
+    def _out_of_time(self) -> Status | None:
+        """Why to stop now if what is left is needed for policy and proof, or None to go on."""
+        proof_seconds = max(self.proof_seconds, PROOF_SURVEYS * self.survey_seconds)
+        needed = LAST_PART * self.run.seconds + self.policy_seconds + proof_seconds + self.belief_seconds
+        return Status.TIME_LIMIT if self.run.seconds_left < needed else self.run.out_of_time()
 
     def _is_closed(self, gap: float) -> bool:
         return self._are_closed(self.lower, self.upper, gap)
