@@ -13,8 +13,8 @@ import sys
 import time
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
+from pathlib import Path
 
-import rue
 from rue._jit import KERNELS, make_ready
 from rue._threads import cores
 from rue.solution import Hook, Progress, Solver
@@ -122,7 +122,7 @@ def _start_from_the_end(names: list[str]) -> "subprocess.Popen[bytes] | None":
 
 
 def _import_all_kernels() -> None:
-    for module in pkgutil.walk_packages(rue.__path__, "rue."):
+    for module in pkgutil.walk_packages([str(Path(__file__).parent)], "rue."):
         if module.name.endswith("_kernels"):
             importlib.import_module(module.name)
 
