@@ -18,18 +18,18 @@ from rue.policy import Policy
 from rue.recursion.solvers import MyopicRegret, Regret, WorstCase
 from rue.selection import select
 from rue.simulation import Simulation, simulate
-from rue.solution import Cache, Interval, Limits, Progress, Solution, Solver, Status
+from rue.solution import Cache, Interval, Limits, Outcome, Progress, Run, Solution, Solver, Status
 from rue.solving import solve
 from rue.stationary.search import ExactStationary
 from rue.values import OptimalValues, optimal_values
 
 __version__ = "0.1.0"
 
-# Modules for who draws or runs experiments: imported when they are asked for, since they take their time.
+# Modules that take long to import: imported when they are first used.
 _LATER = ("experiments", "report", "visits")
 
 
-if TYPE_CHECKING:  # who checks types sees the modules, and no name that is not there
+if TYPE_CHECKING:  # type checkers see these modules, and no name that does not exist
     from rue import experiments, report, visits  # noqa: F401
 else:
 
@@ -66,10 +66,12 @@ __all__ = [
     "NotProved",
     "NotSolved",
     "OptimalValues",
+    "Outcome",
     "Policy",
     "Progress",
     "Regret",
     "RueError",
+    "Run",
     "Simulation",
     "Solution",
     "Solver",
