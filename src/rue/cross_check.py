@@ -36,7 +36,7 @@ SLACK = 1e-9
 CHUNK = 1 << 20
 # The cost of a policy is worked out a second time step by step, with so many multiplications at most, until less than
 # this probability is under way; or by factorisation, if its nodes have no more outcomes than this.
-MOST_PRODUCTS, UNDER_WAY, MOST_ENTRIES = 500_000_000, 1e-12, 100_000
+MOST_PRODUCTS, UNDER_WAY, MOST_ENTRIES = 500_000_000, 1e-12, 20_000
 # By how much the two may differ: a part of the cost, and a part for each expected step.
 DIFFERENCE, DIFFERENCE_BY_STEP = 1e-6, 1e-12
 
@@ -137,7 +137,7 @@ def _by_steps(start: Array, paid: Array, edges: tuple[Array, Array, Array]) -> t
         under_way = float(start.sum())
         if under_way < UNDER_WAY:
             return cost, steps
-        cost, steps = cost + float(start @ paid), steps + under_way
+        cost, steps = cost + float((start * paid).sum()), steps + under_way  # without BLAS and its threads
         start = ahead @ start
     return None
 
