@@ -47,9 +47,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue import judge_kernels as chain
-from rue._arrays import Array
+from rue._arrays import Array, ranges
 from rue._check import flag, in_all, number_array, whole_number
-from rue._linear import ranges, solve_chain
+from rue._linear import solve_chain
 from rue.errors import BadInput, SolverFailed
 from rue.judge import evaluate
 from rue.model import UMDP, Graph, check_model, check_same_graph

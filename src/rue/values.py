@@ -24,14 +24,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rue import values_kernels as shortest
-from rue._arrays import Array
+from rue._arrays import Array, ranges
 from rue._check import real_number
-from rue._linear import ranges, solve_chain
+from rue._linear import solve_chain
 from rue._threads import check_threads, each
 from rue.errors import BadInput, SolverFailed
-from rue.model import UMDP, check_model, outward_order
+from rue.model import UMDP, check_model
 from rue.solution import Cache, Run, check_cache
-from rue.structure import inner_choices, proper_in, sweep_order
+from rue.structure import inner_choices, outward_order, proper_in, sweep_order
 
 # Relative width of the intervals that is asked for; rounding may leave them a little wider.
 TOLERANCE = 1e-11
@@ -219,8 +219,8 @@ class _Layout:
     @classmethod
     def of_sample(cls, model: UMDP, sample: int, within: Array | None) -> "_Layout":
         """Rows of one sample, without its dead ends."""
-        alive, allowed = proper_in(model, sample, within)
-        return cls.build(model, sweep_order(model, model.prob[:, sample] > 0, alive, allowed), allowed)
+        _, allowed = proper_in(model, sample, within)
+        return cls.build(model, sweep_order(model.graph, model.prob[:, sample] > 0, allowed), allowed)
 
 
 @dataclass(frozen=True, eq=False)
