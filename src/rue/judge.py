@@ -21,7 +21,8 @@ kernel of a solver; it shares V* (`rue.values`) with them. A value below the pro
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -242,12 +243,12 @@ class _Controller:
     def explore(self, start: Array) -> Array:
         """Return the nodes that can be visited, nearest to a goal first, goals left out; then those that reach none."""
         policy = self.policy
-        visited = reach.breadth_first(self.ptr, policy.next_node, self.live, start)
+        every = read_only(np.arange(self.live.size, dtype=np.int32))
+        visited = reach.breadth_first(reach.Edges(self.ptr, every, policy.next_node), self.live, start)
         edge, owner = self.edges_of(visited)
-        back_ptr, back = reach.predecessors(read_only(policy.next_node[edge]), policy.nodes)
+        back = _edges(*reach.predecessors(read_only(policy.next_node[edge]), policy.nodes), visited[owner])
         goals = visited[policy.graph.goal[policy.node_state[visited]]]
-        origin = read_only(visited[owner[back]])
-        outward = reach.breadth_first(read_only(back_ptr), origin, np.ones(edge.size, bool), read_only(goals))
+        outward = reach.breadth_first(back, np.ones(edge.size, bool), read_only(goals))
         rest = np.ones(policy.nodes, bool)
         rest[outward] = False
         return np.concatenate([outward[goals.size :], visited[rest[visited]]])
@@ -273,7 +274,6 @@ class _Chain:
     owner: Array  # the row of each outcome
     target: Array  # of each outcome
     part_ptr: Array  # where each component begins; it leads only to itself, to earlier ones and to goals
-    surely: bool  # every visited node reaches a goal by transitions that are positive in all samples
 
     @classmethod
     def build(cls, model: UMDP, policy: Policy, start: Array | None = None) -> "_Chain":
@@ -290,9 +290,12 @@ class _Chain:
         count = policy.entry_ptr[order + 1] - policy.entry_ptr[order]
         entry = ranges(policy.entry_ptr[order], count)
         entries = chain.Entries(pointers(count), policy.choice[entry], policy.weight[entry])
-        always = np.ascontiguousarray(model.always_live[outcomes.transition][:, None])
-        rows = cls(model, policy, order, place[start], outcomes, entries, owner, target, part_ptr, False)
-        return replace(rows, surely=bool(rows.reach_by(always)[1].all()))
+        return cls(model, policy, order, place[start], outcomes, entries, owner, target, part_ptr)
+
+    @cached_property
+    def surely(self) -> bool:
+        """Whether every node reaches a goal by transitions that are positive in all samples."""
+        return bool(self.reach_by(self.model.always_live[self.outcomes.transition][:, None])[1].all())
 
     def live(self, first: int) -> Array:  # [outcomes, k]
         """Return which outcomes are possible in each sample of a block.
@@ -304,9 +307,8 @@ class _Chain:
     def reach_by(self, live: Array) -> tuple[Array, Array]:  # [N, k], [N, k]
         """Return which nodes are visited by live outcomes, and from which nodes a goal is reached surely."""
         nodes, edges = self.order.size, np.arange(self.target.size, dtype=np.int32)
-        forward = chain.Edges(read_only(np.append(self.outcomes.row_ptr, edges.size)), edges, self.target)
-        back_ptr, back = reach.predecessors(read_only(self.target.view()), nodes + 1)
-        backward = chain.Edges(read_only(back_ptr), back, self.owner)
+        forward = _edges(np.append(self.outcomes.row_ptr, edges.size), edges, self.target)
+        backward = _edges(*reach.predecessors(forward.other, nodes + 1), self.owner)
         visited, ends = np.ones((nodes, live.shape[1]), bool), np.ones((nodes, live.shape[1]), bool)
         chain.reach_goals(forward, backward, live, self.start, visited, ends)
         return visited, ends
@@ -352,6 +354,10 @@ def _rows(controller: _Controller, order: Array) -> tuple[Array, Array, Array, A
     target = place[controller.policy.next_node[edge]]
     leaves = target != owner
     return edge[leaves], owner[leaves], target[leaves], place
+
+
+def _edges(ptr: Array, edge: Array, other: Array) -> reach.Edges:
+    return reach.Edges(read_only(ptr), read_only(edge), read_only(other.view()))
 
 
 def _row_ptr(owner: Array, rows: int) -> Array:

@@ -46,18 +46,9 @@ class System(NamedTuple):
     cost: Array  # [N, k]
 
 
-class Edges(NamedTuple):
-    """Edges by the node where they begin, or by the node where they end."""
-
-    ptr: Array  # [N+2]
-    edge: Array
-    other: Array  # the other node of each edge
-
-
 declare(Outcomes, "l1 l1 f1")
 declare(Entries, "l1 i1 f1")
 declare(System, "l1 i1 f2 f2")
-declare(Edges, "L1 i1 i1")
 
 
 @kernel("l1 i1")

@@ -92,12 +92,7 @@ class Graph:
     @cached_property
     def trans_state(self) -> Array:  # [T]
         """The state that each transition leaves."""
-        return read_only(self.choice_state[self.trans_choice])
-
-    @cached_property
-    def pred_state(self) -> Array:  # [T]
-        """The state that each transition of `predecessors` leaves."""
-        return read_only(self.trans_state[self.predecessors[1]])
+        return read_only(np.repeat(np.arange(self.states, dtype=np.int32), np.diff(self.trans_ptr[self.choice_ptr])))
 
     @cached_property
     def predecessors(self) -> tuple[Array, Array]:  # [S+1], [T]

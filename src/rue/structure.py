@@ -35,16 +35,16 @@ MANY_SAMPLES = 4
 def visited_states(graph: "Graph", live: Array, allowed: Array | None = None) -> Array:
     """Return the states that can be visited from the initial one, in breadth-first order."""
     ptr = read_only(graph.trans_ptr[graph.choice_ptr])
+    edges = reach.Edges(ptr, read_only(np.arange(graph.transitions, dtype=np.int32)), graph.successor)
     start = read_only(np.array([graph.initial], np.int32))
-    return np.asarray(reach.breadth_first(ptr, graph.successor, _usable(graph, live, allowed), start))
+    return np.asarray(reach.breadth_first(edges, _usable(graph, live, allowed), start))
 
 
 def reaching_goal(graph: "Graph", live: Array, allowed: Array | None = None) -> Array:
     """Return the states from which a goal can be reached at all, in breadth-first order, goals first."""
-    ptr, transition = graph.predecessors
+    edges = reach.Edges(*graph.predecessors, graph.trans_state)
     goals = read_only(np.flatnonzero(graph.goal).astype(np.int32))
-    usable = _usable(graph, live, allowed)
-    return np.asarray(reach.breadth_first(ptr, graph.pred_state, usable[transition], goals))
+    return np.asarray(reach.breadth_first(edges, _usable(graph, live, allowed), goals))
 
 
 def sweep_order(graph: "Graph", live: Array, allowed: Array | None = None) -> Array:
@@ -189,7 +189,7 @@ def _everything(graph: "Graph", within: Array | None = None) -> tuple[Array, Arr
 
 def _usable(graph: "Graph", live: Array, allowed: Array | None) -> Array:  # [T]
     """Return the live transitions of allowed choices."""
-    return live if allowed is None else live & allowed[graph.trans_choice]
+    return np.ascontiguousarray(live) if allowed is None else live & allowed[graph.trans_choice]
 
 
 def _mask(size: int, index: Array) -> Array:

@@ -22,7 +22,16 @@ class Links(NamedTuple):
     pred_trans: Array  # [T] these transitions
 
 
+class Edges(NamedTuple):
+    """Edges by the node where they begin, or by the node where they end."""
+
+    ptr: Array  # [N+1]
+    edge: Array  # the edges of node i are edge[ptr[i]:ptr[i+1]]
+    other: Array  # the other end of each edge
+
+
 declare(Links, "L1 I1 I1 L1 I1")
+declare(Edges, "L1 I1 I1")
 
 
 @kernel("L1 F2")
@@ -77,13 +86,10 @@ def predecessors(target, count):
     return ptr, edge
 
 
-@kernel("L1 I1 b1 I1")
-def breadth_first(ptr, target, live, start):
-    """Return the nodes that live edges reach from the start nodes, in breadth-first order, start nodes included.
-
-    The edges of node i are `ptr[i]:ptr[i+1]`, and edge j leads to `target[j]`.
-    """
-    count = ptr.size - 1
+@kernel("Edges b1 I1")
+def breadth_first(edges, live, start):
+    """Return the nodes that live edges reach from the start nodes, in breadth-first order, start nodes included."""
+    count = edges.ptr.size - 1
     seen = np.zeros(count, np.bool_)
     order = np.empty(count, np.int32)
     found = 0
@@ -96,8 +102,9 @@ def breadth_first(ptr, target, live, start):
     while head < found:
         i = np.uint32(order[head])
         head += 1
-        for j in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
-            to = np.uint32(target[j])
+        for a in range(np.uint64(edges.ptr[i]), np.uint64(edges.ptr[i + 1])):
+            j = np.uint32(edges.edge[a])
+            to = np.uint32(edges.other[j])
             if live[j] and not seen[to]:
                 seen[to] = True
                 order[found] = to
