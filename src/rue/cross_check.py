@@ -23,7 +23,7 @@ from rue._check import in_all
 from rue._linear import solve_chain
 from rue.certificate import Certificate
 from rue.errors import Contradiction, SolverFailed
-from rue.formats.files import save
+from rue.formats import save
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.policy import Policy

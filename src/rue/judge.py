@@ -246,9 +246,11 @@ class _Controller:
         every = read_only(np.arange(self.live.size, dtype=np.int32))
         visited = reach.breadth_first(reach.Edges(self.ptr, every, policy.next_node), self.live, start)
         edge, owner = self.edges_of(visited)
-        back = _edges(*reach.predecessors(read_only(policy.next_node[edge]), policy.nodes), visited[owner])
+        back_ptr, back = reach.predecessors(read_only(policy.next_node[edge]), policy.nodes)
         goals = visited[policy.graph.goal[policy.node_state[visited]]]
-        outward = reach.breadth_first(back, np.ones(edge.size, bool), read_only(goals))
+        outward = reach.breadth_first(
+            _edges(back_ptr, back, visited[owner]), np.ones(edge.size, bool), read_only(goals)
+        )
         rest = np.ones(policy.nodes, bool)
         rest[outward] = False
         return np.concatenate([outward[goals.size :], visited[rest[visited]]])
@@ -308,7 +310,8 @@ class _Chain:
         """Return which nodes are visited by live outcomes, and from which nodes a goal is reached surely."""
         nodes, edges = self.order.size, np.arange(self.target.size, dtype=np.int32)
         forward = _edges(np.append(self.outcomes.row_ptr, edges.size), edges, self.target)
-        backward = _edges(*reach.predecessors(forward.other, nodes + 1), self.owner)
+        back_ptr, back = reach.predecessors(forward.other, nodes + 1)
+        backward = _edges(back_ptr, back, self.owner)
         visited, ends = np.ones((nodes, live.shape[1]), bool), np.ones((nodes, live.shape[1]), bool)
         chain.reach_goals(forward, backward, live, self.start, visited, ends)
         return visited, ends
