@@ -1,8 +1,7 @@
 """Check a proof that no policy does better than a bound. One file: Python, numpy, and nothing else.
 
     python checker.py MODEL.rue SOLUTION.rue           files written by rue.save
-    python checker.py PROOF.json                       the same arrays as text
-    python -m rue.checker ... --exact --json
+    python checker.py PROOF.json --exact --json        the same arrays as text; python -m rue.checker does the same
 
 The file may be copied out of the package. It imports nothing of rue and shares no code with the solvers, with the judge
 or with `rue.verify`. What it reads is described in docs/certificates.md, and the theorems are proved in docs/bounds.md.
@@ -18,22 +17,19 @@ with the probabilities T_t ∈ R^K: the stored numbers divided by the exact sum 
       r_i ≤ w_i·g(c) + Σ_t f_t,     f_t = r_j · min over {k: w_jk > 0} of (w_i∘T_t)_k / w_jk        with a point j
                                     f_t = min over choices d of s'_t of (w_i∘T_t)·g(d), 0 at goals  without
 
-  and r_i = 0 at goals. Points may support each other in circles (Theorems 2 and 3 of docs/bounds.md): the inequalities
-  hold for every policy that reaches a goal with probability one, n steps of them leave what is claimed for the weight
-  that is not at a goal after n steps, and that vanishes.
+  and r_i = 0 at goals. Points may support each other in circles (Theorems 2 and 3 of docs/bounds.md).
 
 Point 0 is at the initial state s_0. With its weights b, divided by their sum, every policy has
 
     a worst-case cost of at least   r_0 + Σ_k b_k h_k(s_0)
     a max regret of at least        r_0 − Σ_k b_k (V*_k(s_0) − h_k(s_0))
 
-V*_k − h_k is the least expected sum of gaps in sample k. It is bounded from above by that of a policy, which is searched
-for here: with any x, n that are zero at goals, if n − T n > 0 wherever the policy comes to, the policy reaches a goal
-with probability one and pays at most x + n · max((g + T x − x) / (n − T n), 0).
+V*_k − h_k is the least expected sum of gaps in sample k, at most that of a policy which is searched for here: with any
+x, n that are zero at goals, if n − T n > 0 at every state that the policy visits, it reaches a goal with probability
+one and pays at most x + n · max((g + T x − x) / (n − T n), 0).
 
 *Rounding.* A comparison is decided in floating point if it is certain, with a bound on all rounding errors. If not, it
 is made again in exact rational arithmetic, as are the last two formulas always. With --exact all comparisons are.
-Weights below 1e-60 count as zero, which claims less.
 
 Exit status: 0 proved, 1 refused, 2 files that cannot be read.
 """
@@ -44,7 +40,6 @@ import json
 import math
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from io import BytesIO
@@ -93,17 +88,8 @@ class Model:
         self.trans_choice = np.repeat(np.arange(self.choices), self.length)  # [T]
         self.trans_state = self.choice_state[self.trans_choice]  # [T] the state that each transition leaves
         self.state_ptr = self.trans_ptr[self.choice_ptr]  # [S+1] where the transitions of each state begin
-
         total = np.add.reduceat(self.prob, self.trans_ptr[:-1], axis=0) if self.choices else self.cost
         self.share = self.prob / total[self.trans_choice]  # [T, K] the probabilities divided by the sum of their row
-
-    def by_place(self) -> Iterator[tuple[Array, Array]]:
-        """The choices that have an i-th transition, and that transition, for i = 0, 1, …"""
-        choice, i = np.arange(self.choices), 0
-        while choice.size:
-            yield choice, self.trans_ptr[choice] + i
-            i += 1
-            choice = choice[self.length[choice] > i]
 
     def row(self, choice: int, sample: int) -> list[tuple[int, Fraction]]:
         """The transitions of a choice that are possible in a sample, with exact probabilities that sum to one."""
@@ -124,24 +110,16 @@ class Proof:
     weight: Array  # [P, K]
     value: Array  # [P]
     follow: Array  # for each point a point, or -1, for all transitions of its state, in order
+    follow_ptr: Array  # [P+1] where the followers of each point begin
 
 
 def read(paths: list[str]) -> tuple[Model, Proof]:
-    """Read the model of the first file and the certificate of the last; `BadFile` if they are missing or do not fit."""
-    model: Model = _read(paths[0], lambda parts: _model(parts["model"]))
-    proof: Proof = _read(paths[-1], lambda parts: _proof(parts["certificate"], model))
-    return model, proof
-
-
-def _read(path: str, make: Callable[[dict[str, Any]], Any]) -> Any:
-    """Return what is made of the model and the certificate in a file. Whatever goes wrong here, the file is wrong."""
+    """Read the model of the first file and the certificate of the last. Whatever goes wrong here, a file is wrong."""
+    path = paths[0]
     try:
-        size = Path(path).stat().st_size
-        with Path(path).open("rb") as stream:
-            packed = stream.read(2) == b"PK"
-        if not packed:
-            _expect(size <= LARGEST_TEXT, f"it has {size} bytes; expected {LARGEST_TEXT} at most, or a .rue file")
-        return make(_unpack(path, size) if packed else _header(Path(path).read_bytes(), ("proof",)))
+        model = _model(_parts(Path(path))["model"])
+        path = paths[-1]
+        return model, _proof(_parts(Path(path))["certificate"], model)
     except BadFile as error:
         raise BadFile(f"{path}: {error}") from None
     except KeyError as error:
@@ -149,6 +127,16 @@ def _read(path: str, make: Callable[[dict[str, Any]], Any]) -> Any:
     except Exception as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise BadFile(f"{path}: it cannot be read ({reason})") from None
+
+
+def _parts(path: Path) -> dict[str, Any]:
+    """Return the model and the certificate that a file holds, as arrays by name."""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        if stream.read(2) == b"PK":
+            return _unpack(path, size)
+    _expect(size <= LARGEST_TEXT, f"it has {size} bytes; expected {LARGEST_TEXT} at most, or a .rue file")
+    return _header(path.read_bytes(), ("proof",))
 
 
 def _header(text: bytes, kinds: tuple[str, ...]) -> dict[str, Any]:
@@ -162,7 +150,7 @@ def _header(text: bytes, kinds: tuple[str, ...]) -> dict[str, Any]:
     return dict(header)
 
 
-def _unpack(path: str, size: int) -> dict[str, Any]:
+def _unpack(path: Path, size: int) -> dict[str, Any]:
     """Return the parts of a .rue file: an uncompressed zip of header.json and of one .npy for each array."""
     with zipfile.ZipFile(path) as archive:
         members = {info.filename: info for info in archive.infolist()}
@@ -212,16 +200,10 @@ def _expect(fits: bool, problem: str) -> None:
 def _model(part: dict[str, Any]) -> Model:
     """Return a model whose arrays fit each other and whose rows are probabilities."""
     choice_ptr, trans_ptr, successor = (_whole(part, name) for name in MODEL_ARRAYS[:3])
-    prob, cost, initial, states = (
-        np.array(part["prob"], float),
-        np.array(part["cost"], float),
-        part["initial"],
-        choice_ptr.size - 1,
-    )
-    for name, ptr, end, least in (
-        ("choice_ptr", choice_ptr, trans_ptr.size - 1, 0),
-        ("trans_ptr", trans_ptr, successor.size, 1),
-    ):
+    prob, cost = (np.array(part[name], float) for name in MODEL_ARRAYS[3:])
+    initial, states = part["initial"], choice_ptr.size - 1
+    ends = {"choice_ptr": (choice_ptr, trans_ptr.size - 1, 0), "trans_ptr": (trans_ptr, successor.size, 1)}
+    for name, (ptr, end, least) in ends.items():
         fits = ptr.size > 0 and ptr[0] == 0 and ptr[-1] == end and bool((np.diff(ptr) >= least).all())
         _expect(fits, f"{name} does not rise from 0 to {end}")
     _expect(_within(successor, 0, states - 1), f"a successor is no state; expected 0 to {states - 1}")
@@ -241,11 +223,7 @@ def _model(part: dict[str, Any]) -> Model:
 def _proof(part: dict[str, Any], model: Model) -> Proof:
     """Return a certificate whose arrays fit the model, whatever they claim."""
     state, follow = _whole(part, "state"), _whole(part, "follow")
-    potential, weight, value = (
-        np.array(part["potential"], float),
-        np.array(part["weight"], float),
-        np.array(part["value"], float),
-    )
+    potential, weight, value = (np.array(part[name], float) for name in ("potential", "weight", "value"))
     objective, bound = part["objective"], part["bound"]
     _expect(objective in ("regret", "cost"), f"the objective is {objective!r:.40}; expected regret or cost")
     _expect(type(bound) in (int, float) and 0 <= bound <= LARGE_VALUE, "bound is no number from 0")
@@ -255,20 +233,15 @@ def _proof(part: dict[str, Any], model: Model) -> Proof:
     _expect(weight.shape == (state.size, model.samples), "weight has no row per point and column per sample")
     _expect(value.shape == state.shape, "value has no entry per point")
     _expect(_within(follow, -1, state.size - 1), "follow names no point")
-    size = _follow_ptr(model, state)[-1]
-    _expect(follow.size == size, "follow has no entry per transition of the states of all points")
+    follow_ptr = np.append(0, np.cumsum(np.diff(model.state_ptr)[state]))
+    _expect(follow.size == follow_ptr[-1], "follow has no entry per transition of the states of all points")
     _expect(_within(weight, 0.0, LARGE_WEIGHT), f"a weight is negative, above {LARGE_WEIGHT} or no number")
     _expect(_within(value, 0.0, LARGE_VALUE), f"a value is negative, above {LARGE_VALUE} or no number")
     weight = np.where(weight < SMALL_WEIGHT, 0.0, weight)
     _expect(bool(weight.any(axis=1).all()), "a point has no weight")
     if not isinstance(part["potential"], np.ndarray):  # null in JSON
         potential = np.where(np.isnan(potential), np.inf, potential)
-    return Proof(objective, float(bound), potential, state, weight, value, follow)
-
-
-def _follow_ptr(model: Model, state: Array) -> Array:  # [P+1]
-    """Return where the followers of each point begin."""
-    return np.append(0, np.cumsum(np.diff(model.state_ptr)[state]))
+    return Proof(objective, float(bound), potential, state, weight, value, follow, follow_ptr)
 
 
 def _within(array: Array, low: float, high: float) -> bool:
@@ -338,7 +311,9 @@ class _Gaps:
         """
         model, h, length = self.model, self.potential[:, k], self.model.length
         high, low, size = np.zeros((3, model.choices))
-        for choice, transition in model.by_place():
+        choice, i = np.arange(model.choices), 0
+        while choice.size:  # those that have an i-th transition
+            transition = model.trans_ptr[choice] + i
             p, paid = model.prob[transition, k], model.cost[choice, k]
             ahead, here = h[model.successor[transition]], h[model.choice_state[choice]]
             rise, lost_1 = _two_sum(ahead, -here)
@@ -347,6 +322,8 @@ class _Gaps:
             high[choice], lost_4 = _two_sum(high[choice], part)
             low[choice] += lost_4 + (lost_3 + p * (lost_1 + lost_2))
             size[choice] += p * (paid + ahead + here)
+            i += 1
+            choice = choice[length[choice] > i]
         # The second number is off by (n² + 4n + 12) UNIT² of the sum of sizes at most, and a little in underflow.
         lost = 3 * (length + 8.0) ** 2 * UNIT**2 * size + 1e-300 * length
         # The sum of the row is right to n roundings, and the gap to that many.
@@ -397,16 +374,18 @@ def _check_points(model: Model, proof: Proof, gaps: _Gaps, exact: bool) -> None:
     at_goal = np.flatnonzero(model.goal[state] & (claim > 0))
     if at_goal.size:
         raise Refused(f"point {at_goal[0]} is at a goal and claims {float(claim[at_goal[0]])}; expected 0")
-    points = _Points(model, proof, gaps, _follow_ptr(model, state))
-    transition = _ranges(model.state_ptr[state], np.diff(points.follow_ptr))
+    transition = _ranges(model.state_ptr[state], np.diff(proof.follow_ptr))
     wrong = np.flatnonzero((follow >= 0) & (state[follow] != model.successor[transition]))
     if wrong.size:
         j, t = int(follow[wrong[0]]), int(transition[wrong[0]])
         raise Refused(f"point {j} at state {state[j]} stands for transition {t} to {model.successor[t]}")
-    size = max(CHUNK // (int(np.diff(model.state_ptr).max()) * model.samples + 1), 1)
+    points, size = (
+        _Points(model, proof, gaps),
+        max(CHUNK // (int(np.diff(model.state_ptr).max()) * model.samples + 1), 1),
+    )
     for begin in range(0, state.size, size):
         part = np.arange(begin, min(begin + size, state.size))
-        own, count = slice(*points.follow_ptr[[begin, part[-1] + 1]]), np.diff(model.choice_ptr)[state[part]]
+        own, count = slice(*proof.follow_ptr[[begin, part[-1] + 1]]), np.diff(model.choice_ptr)[state[part]]
         point, choice = np.repeat(part, count), _ranges(model.choice_ptr[state[part]], count)
         if not exact:
             unsure = ~(claim[point] <= points.below(point, choice, transition[own], follow[own]))
@@ -425,7 +404,6 @@ class _Points:
     model: Model
     proof: Proof
     gaps: _Gaps
-    follow_ptr: Array  # [P+1]
 
     def below(self, point: Array, choice: Array, transition: Array, follow: Array) -> Array:
         """Return what follows for pairs of points and choices, rounded down."""
@@ -473,7 +451,7 @@ class _Points:
         for k, w in weight.items():
             for t, p in model.row(c, k):
                 arrive.setdefault(t, {})[k] = w * p
-        place = int(self.follow_ptr[i] - model.state_ptr[proof.state[i]])
+        place = int(proof.follow_ptr[i] - model.state_ptr[proof.state[i]])
         total = self._paid_exactly(weight, c)
         for t, there in arrive.items():
             total += self._ahead(there, int(model.successor[t]), int(proof.follow[place + t]))
@@ -504,10 +482,14 @@ def _excess(model: Model, gaps: _Gaps, k: int) -> Fraction:
         paid, _ = _estimate(model, gaps, k, choice)
         if paid[start] < least:
             best, least = choice, float(paid[start])
-        better = _improved(model, gaps, k, choice, paid)
-        if least <= 1e-15 * gaps.potential[start, k] or (better == choice).all():
+        rise = model.share[:, k] * (paid[model.successor] - paid[model.trans_state])
+        change = gaps.low[:, k] + np.add.reduceat(rise, model.trans_ptr[:-1])
+        better = np.flatnonzero(~gaps.deadly[:, k] & (change < -1e-13 * paid[model.choice_state]))
+        if least <= 1e-15 * gaps.potential[start, k] or better.size == 0:
             break
-        choice = better
+        better = better[np.argsort(-change[better], kind="stable")]
+        choice = choice.copy()
+        choice[model.choice_state[better]] = better  # of several the last stays, which is the best
     proved = [bound for policy in (best, first) if (bound := _proved_sum(model, gaps, k, policy)) is not None]
     if not proved:
         raise Refused(f"no policy's cost could be proved in sample {k}, as its regret needs")
@@ -538,17 +520,6 @@ def _toward_goals(model: Model, gaps: _Gaps, k: int) -> Array:  # [S]
     return taken
 
 
-def _improved(model: Model, gaps: _Gaps, k: int, choice: Array, paid: Array) -> Array:  # [S]
-    """Return the policy with the best choice wherever one is better than its own."""
-    rise = model.share[:, k] * (paid[model.successor] - paid[model.trans_state])
-    change = gaps.low[:, k] + np.add.reduceat(rise, model.trans_ptr[:-1])
-    better = np.flatnonzero(~gaps.deadly[:, k] & (change < -1e-13 * paid[model.choice_state]))
-    better = better[np.argsort(-change[better], kind="stable")]
-    result = choice.copy()
-    result[model.choice_state[better]] = better  # of several the last stays, which is the best
-    return result
-
-
 def _estimate(model: Model, gaps: _Gaps, k: int, choice: Array) -> tuple[Array, Array]:  # [S], [S]
     """Estimate the expected sums of gaps, and the expected steps, of a policy from each state; nothing is proved."""
     state = np.flatnonzero(choice >= 0)
@@ -565,22 +536,16 @@ def _estimate(model: Model, gaps: _Gaps, k: int, choice: Array) -> tuple[Array, 
     with np.errstate(all="ignore"):
         paid /= leave[:, None]
         prob /= leave[row]
-        solved, converged = (paid, False) if state.size <= FEW else _sweep(first, column, prob, paid)
-        if not converged and state.size <= DENSE:
-            solved = _eliminate(row, column, prob, paid)
+        x, converged = np.zeros((state.size + 1, 2)), False
+        for sweep in range(0 if state.size <= FEW else SWEEPS):
+            new = paid + np.add.reduceat(prob[:, None] * x[column], first, axis=0)
+            converged = sweep % 16 == 0 and bool((np.abs(new - x[:-1]) <= 4 * UNIT * new).all())
+            x[:-1] = new
+            if converged:
+                break
+        solved = x[:-1] if converged or state.size > DENSE else _eliminate(row, column, prob, paid)
     result[state] = np.where(np.isfinite(solved), solved, LARGE_VALUE)
     return result[:, 0], result[:, 1]
-
-
-def _sweep(first: Array, column: Array, prob: Array, paid: Array) -> tuple[Array, bool]:
-    """Return x = paid + prob x by sweeps from zero, and whether they converged."""
-    x = np.zeros((paid.shape[0] + 1, paid.shape[1]))
-    for sweep in range(SWEEPS):
-        new = paid + np.add.reduceat(prob[:, None] * x[column], first, axis=0)
-        if sweep % 16 == 0 and bool((np.abs(new - x[:-1]) <= 4 * UNIT * new).all()):
-            return new, True
-        x[:-1] = new
-    return x[:-1], False
 
 
 def _eliminate(row: Array, column: Array, prob: Array, paid: Array) -> Array:
@@ -608,20 +573,15 @@ def _proved_sum(model: Model, gaps: _Gaps, k: int, choice: Array) -> Fraction | 
     """Return at least the expected sum of gaps of a policy from the initial state; None if it is not shown to end."""
     paid, steps = ([Fraction(x) for x in column.tolist()] for column in _estimate(model, gaps, k, choice))
     worst = Fraction(0)
-    seen, front = {model.initial}, [model.initial]
-    while front:
-        s = front.pop()
+    use = np.flatnonzero((model.prob[:, k] > 0) & (choice[model.trans_state] == model.trans_choice))
+    visited = _reached(np.arange(model.states) == model.initial, model.trans_state[use], model.successor[use])
+    for s in np.flatnonzero(visited & ~model.goal).tolist():
         c = int(choice[s])
-        if model.goal[s]:
-            continue
         row = [(int(model.successor[t]), p) for t, p in model.row(c, k)]
         drop = steps[s] - sum(p * steps[to] for to, p in row)
         if drop <= 0:
             return None
         worst = max(worst, (gaps.exact(c, k) + sum(p * paid[to] for to, p in row) - paid[s]) / drop)
-        fresh = {to for to, _ in row} - seen
-        seen |= fresh
-        front.extend(fresh)
     return paid[model.initial] + worst * steps[model.initial]
 
 
