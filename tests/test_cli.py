@@ -24,7 +24,7 @@ from rue.cli import app
 from rue.cli import compare as compare_command
 from rue.cli import experiments as experiments_of_the_command_line
 from rue.compilation import kernels_of
-from rue.formats import files
+from rue.formats import rue_file as files
 
 COMMANDS = (
     "generate",

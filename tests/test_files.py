@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import rue
+from rue import formats
 
 GRAPH_ARRAYS = {"choice_ptr": np.int64, "action": np.int32, "trans_ptr": np.int64, "successor": np.int32}
 POLICY_ARRAYS = ("node_state", "entry_ptr", "choice", "weight", "next_ptr", "next_node", "start_node", "start_weight")
@@ -603,3 +604,21 @@ def test_nothing_is_pickled_when_it_is_written(tmp_path):
             for name in archive.namelist()[1:]:
                 array = np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
                 assert array.dtype.kind in "if"
+
+
+def test_a_format_can_be_added_from_outside(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "FORMATS", dict(formats.FORMATS))
+    model = rue.domains.Medical(seed=1).sample(2, seed=1)
+    kept = {}
+    added = formats.Format("kept", (".kept",), lambda path, model: kept[path], kept.__setitem__, (rue.UMDP,))
+    formats.register_format(added)
+    assert formats.endings(rue.UMDP) == (".rue", ".kept") and ".kept" not in formats.endings(rue.Policy)
+    path = tmp_path / "a.KEPT"
+    path.touch()
+    rue.save(path, model)
+    assert rue.load(path) is model
+    policy = rue.Policy.from_weights(model.graph, 1 / np.diff(model.graph.choice_ptr)[model.graph.choice_state])
+    with pytest.raises(rue.BadInput, match=r"a policy cannot be written as .KEPT; expected a name ending in .rue or"):
+        rue.save(path, policy)
+    with pytest.raises(rue.BadInput, match=r"the ending '.kept' cannot be added"):
+        formats.register_format(added)

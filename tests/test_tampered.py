@@ -14,7 +14,7 @@ import pytest
 
 import rue
 from rue.description import describe
-from rue.formats import files
+from rue.formats import rue_file as files
 from rue.parsing import domain_of
 
 ODD = [None, True, -1, 0, 10**30, -1e308, float("inf"), float("nan"), "x", [1], {"a": 1}]

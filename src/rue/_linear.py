@@ -7,9 +7,9 @@ from rue.errors import SolverFailed
 
 
 def solve_chain(row: Array, column: Array, prob: Array, right: Array) -> Array:
-    """x with x = right + P x, where P has the entries given; columns beyond the rows lead to a goal, where x is 0.
+    """Return x with x = right + P x, where P has the entries given; columns beyond the rows are goals, where x is 0.
 
-    One step of refinement makes up for what the factorisation loses. The caller proves the result.
+    One step of iterative refinement reduces the error of the factorisation. The caller proves the result.
     """
     # Needed only where sweeps are slow, and slow to import itself.
     from scipy.sparse import csr_array, eye_array
@@ -24,9 +24,4 @@ def solve_chain(row: Array, column: Array, prob: Array, right: Array) -> Array:
         raise SolverFailed(f"SuperLU could not factorise a chain of {size} nodes: {error}") from None
     x = factors.solve(right)
     x = x + factors.solve(right - (x - step @ x))
-    return np.asarray(np.maximum(x, 0.0))  # as it must be, since neither P nor what is paid is negative
-
-
-def ranges(first: Array, length: Array) -> Array:
-    """The numbers first[0], first[0]+1, … (length[0] of them), then first[1], …"""
-    return np.repeat(first - np.cumsum(length) + length, length) + np.arange(int(length.sum()))
+    return np.asarray(np.maximum(x, 0.0))  # neither P nor the right-hand side is negative, so x is not

@@ -18,11 +18,11 @@ import numpy as np
 from rue.errors import BadInput
 from rue.fallbacks import infeasible
 from rue.judge import judge
-from rue.model import UMDP, all_states_reach_goal
+from rue.model import UMDP
 from rue.policy import Policy, complete_choices
 from rue.recursion.one_step import policy_at_hand
 from rue.solution import Interval, Outcome, Run, Solver, Status
-from rue.structure import jointly_proper
+from rue.structure import all_states_reach_goal, jointly_proper
 from rue.values import optimal_values
 
 # Max regrets that differ by no more than this fraction are the same.

@@ -18,12 +18,12 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._arrays import Array, Flat
+from rue._arrays import Array, ranges
 from rue._check import check_memory, frozen_array, in_all, index_array, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
-from rue._linear import ranges
 from rue.errors import BadInput
-from rue.model import UMDP, Graph, surely_reaching
+from rue.model import UMDP, Flat, Graph
+from rue.structure import surely_reaching
 
 T = TypeVar("T")
 Numbers = float | Sequence[float] | Array

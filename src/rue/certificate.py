@@ -50,9 +50,9 @@ from typing import Any
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, ranges
 from rue._check import one_of, real_number
-from rue._linear import ranges, solve_chain
+from rue._linear import solve_chain
 from rue._threads import cores, in_parts
 from rue.certificate_kernels import check_points
 from rue.errors import BadInput, NotProved, SolverFailed

@@ -1,8 +1,7 @@
 """Check a proof that no policy does better than a bound. One file: Python, numpy, and nothing else.
 
     python checker.py MODEL.rue SOLUTION.rue           files written by rue.save
-    python checker.py PROOF.json                       the same arrays as text
-    python -m rue.checker ... --exact --json
+    python checker.py PROOF.json --exact --json        the same arrays as text; python -m rue.checker does the same
 
 The file may be copied out of the package. It imports nothing of rue and shares no code with the solvers, with the judge
 or with `rue.verify`. What it reads is described in docs/certificates.md, and the theorems are proved in docs/bounds.md.
@@ -18,23 +17,19 @@ with the probabilities T_t ∈ R^K: the stored numbers divided by the exact sum 
       r_i ≤ w_i·g(c) + Σ_t f_t,     f_t = r_j · min over {k: w_jk > 0} of (w_i∘T_t)_k / w_jk        with a point j
                                     f_t = min over choices d of s'_t of (w_i∘T_t)·g(d), 0 at goals  without
 
-  and r_i = 0 at goals. Points may support each other in circles (Theorems 2 and 3 of docs/bounds.md): the inequalities
-  hold for every policy that reaches a goal with probability one, n steps of them leave what is claimed for the weight
-  that is not at a goal after n steps, and that vanishes.
+  and r_i = 0 at goals. Points may support each other in circles (Theorems 2 and 3 of docs/bounds.md).
 
 Point 0 is at the initial state s_0. With its weights b, divided by their sum, every policy has
 
     a worst-case cost of at least   r_0 + Σ_k b_k h_k(s_0)
     a max regret of at least        r_0 − Σ_k b_k (V*_k(s_0) − h_k(s_0))
 
-V*_k − h_k is the least expected sum of gaps in sample k. It is bounded from above by that of a policy, which is looked
-for here: with any x, n that are zero at goals, if n − T n > 0 wherever the policy comes to, the policy reaches a goal
-with probability one and pays at most x + n · max((g + T x − x) / (n − T n), 0).
+V*_k − h_k is the least expected sum of gaps in sample k, at most that of a policy which is searched for here: with any
+x, n that are zero at goals, if n − T n > 0 at every state that the policy visits, it reaches a goal with probability
+one and pays at most x + n · max((g + T x − x) / (n − T n), 0).
 
 *Rounding.* A comparison is decided in floating point if it is certain, with a bound on all rounding errors. If not, it
 is made again in exact rational arithmetic, as are the last two formulas always. With --exact all comparisons are.
-Numbers of the file are taken for the binary fractions that they are. Weights below 1e-60 count as zero, which claims
-less.
 
 Exit status: 0 proved, 1 refused, 2 files that cannot be read.
 """
@@ -45,10 +40,8 @@ import json
 import math
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -57,24 +50,21 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-# The largest relative error of one rounded operation.
-UNIT = 2.0**-53
-# Sums below this may have lost digits in underflow and count as zero where that claims less.
-FLOOR = 1e-250
-# Weights below this count as zero; none may be larger than the second.
-SMALL_WEIGHT, LARGE_WEIGHT = 1e-60, 1e30
-# The largest finite potential, claim and cost.
-LARGE_VALUE, LARGE_COST = 1e150, 1e100
-# How far the sum of a row may be from one.
-ROW_TOLERANCE = 1e-8
-# A text of more bytes is refused before it is read.
-LARGEST_TEXT = 100_000_000
-# Numbers that are handled together.
-CHUNK = 1 << 20
-# The chain of a policy is eliminated if it has few states, else swept so often, then eliminated unless it is too large.
+UNIT = 2.0**-53  # the largest relative error of one rounded operation
+FLOOR = 1e-250  # sums below may have lost digits in underflow and count as zero where that claims less
+SMALL_WEIGHT, LARGE_WEIGHT = 1e-60, 1e30  # weights below the first count as zero; none may be above the second
+LARGE_VALUE, LARGE_COST = 1e150, 1e100  # the largest finite potential or claim, and the largest cost
+ROW_TOLERANCE = 1e-8  # how far the sum of a row may be from one
+LARGEST_TEXT = 100_000_000  # a text of more bytes is refused before it is read
+CHUNK = 1 << 18  # numbers that are handled together
+SPLIT = 2.0**27 + 1  # splits a number into two of half as many digits
+# The chain of a policy is eliminated if it has at most FEW states. Otherwise it is swept up to SWEEPS times; if that
+# does not converge, it is eliminated unless it has more than DENSE states.
 FEW, SWEEPS, DENSE = 100, 20_000, 1_000
-# Rounds of improving a policy.
-ROUNDS = 50
+ROUNDS = 50  # of improving a policy
+
+MODEL_ARRAYS = ("choice_ptr", "trans_ptr", "successor", "prob", "cost")
+PROOF_ARRAYS = ("potential", "state", "weight", "value", "follow")
 
 
 class BadFile(Exception):
@@ -85,65 +75,21 @@ class Refused(Exception):
     """A proof that does not hold; the message says where."""
 
 
-@dataclass(frozen=True, eq=False)
 class Model:
     """K samples on one graph. S states, C choices, T transitions; a state without choices is a goal."""
 
-    choice_ptr: Array  # [S+1] where the choices of each state begin
-    trans_ptr: Array  # [C+1] where the transitions of each choice begin
-    successor: Array  # [T]
-    prob: Array  # [T, K]
-    cost: Array  # [C, K]
-    initial: int
-
-    @property
-    def states(self) -> int:
-        """S, the number of states."""
-        return int(self.choice_ptr.size) - 1
-
-    @property
-    def samples(self) -> int:
-        """K, the number of samples."""
-        return int(self.prob.shape[1])
-
-    @cached_property
-    def goal(self) -> Array:  # [S]
-        """Which states are goals."""
-        return np.asarray(np.diff(self.choice_ptr) == 0)
-
-    @cached_property
-    def choice_state(self) -> Array:  # [C]
-        """The state of each choice."""
-        return np.repeat(np.arange(self.states), np.diff(self.choice_ptr))
-
-    @cached_property
-    def trans_choice(self) -> Array:  # [T]
-        """The choice of each transition."""
-        return np.repeat(np.arange(self.cost.shape[0]), np.diff(self.trans_ptr))
-
-    @cached_property
-    def trans_state(self) -> Array:  # [T]
-        """The state that each transition leaves."""
-        return np.asarray(self.choice_state[self.trans_choice])
-
-    @cached_property
-    def share(self) -> Array:  # [T, K]
-        """The probabilities divided by the sum of their row, each right to two roundings."""
-        high, low = np.zeros_like(self.cost), np.zeros_like(self.cost)
-        for choice, transition in self.by_place():
-            high[choice], rest = _two_sum(high[choice], self.prob[transition])
-            low[choice] += rest
-        total = (high + low)[self.trans_choice]
-        return np.asarray(self.prob / total)
-
-    def by_place(self) -> Iterator[tuple[Array, Array]]:
-        """The choices that have an i-th transition, and that transition, for i = 0, 1, …"""
-        length, i = np.diff(self.trans_ptr), 0
-        choice = np.arange(length.size)
-        while choice.size:
-            yield choice, self.trans_ptr[choice] + i
-            i += 1
-            choice = choice[length[choice] > i]
+    def __init__(self, arrays: list[Array], initial: int) -> None:
+        self.choice_ptr, self.trans_ptr, self.successor, self.prob, self.cost = arrays  # [S+1] [C+1] [T] [T,K] [C,K]
+        self.initial = initial
+        self.states, (self.choices, self.samples) = self.choice_ptr.size - 1, self.cost.shape
+        self.goal = np.diff(self.choice_ptr) == 0  # [S]
+        self.choice_state = np.repeat(np.arange(self.states), np.diff(self.choice_ptr))  # [C]
+        self.length = np.diff(self.trans_ptr)  # [C] the number of transitions of each choice
+        self.trans_choice = np.repeat(np.arange(self.choices), self.length)  # [T]
+        self.trans_state = self.choice_state[self.trans_choice]  # [T] the state that each transition leaves
+        self.state_ptr = self.trans_ptr[self.choice_ptr]  # [S+1] where the transitions of each state begin
+        total = np.add.reduceat(self.prob, self.trans_ptr[:-1], axis=0) if self.choices else self.cost
+        self.share = self.prob / total[self.trans_choice]  # [T, K] the probabilities divided by the sum of their row
 
     def row(self, choice: int, sample: int) -> list[tuple[int, Fraction]]:
         """The transitions of a choice that are possible in a sample, with exact probabilities that sum to one."""
@@ -164,22 +110,16 @@ class Proof:
     weight: Array  # [P, K]
     value: Array  # [P]
     follow: Array  # for each point a point, or -1, for all transitions of its state, in order
-
-
-# --- Reading files ---
+    follow_ptr: Array  # [P+1] where the followers of each point begin
 
 
 def read(paths: list[str]) -> tuple[Model, Proof]:
-    """The model of the first file and the certificate of the last; `BadFile` if they are not there or do not fit."""
-    model: Model = _made_of(paths[0], lambda parts: _model(parts["model"]))
-    proof: Proof = _made_of(paths[-1], lambda parts: _proof(parts["certificate"], model))
-    return model, proof
-
-
-def _made_of(path: str, make: Callable[[dict[str, Any]], Any]) -> Any:
-    """What is made of the parts of a file. Whatever goes wrong here, it is the file that is wrong."""
+    """Read the model of the first file and the certificate of the last. Whatever goes wrong here, a file is wrong."""
+    path = paths[0]
     try:
-        return make(_parts(Path(path)))
+        model = _model(_parts(Path(path))["model"])
+        path = paths[-1]
+        return model, _proof(_parts(Path(path))["certificate"], model)
     except BadFile as error:
         raise BadFile(f"{path}: {error}") from None
     except KeyError as error:
@@ -190,52 +130,47 @@ def _made_of(path: str, make: Callable[[dict[str, Any]], Any]) -> Any:
 
 
 def _parts(path: Path) -> dict[str, Any]:
-    """The model and the certificate that a file holds, as arrays by name."""
+    """Return the model and the certificate that a file holds, as arrays by name."""
+    size = path.stat().st_size
     with path.open("rb") as stream:
-        packed = stream.read(2) == b"PK"
-    if packed:
-        return _unpack(path)
-    if path.stat().st_size > LARGEST_TEXT:
-        raise BadFile(f"it has {path.stat().st_size} bytes; expected {LARGEST_TEXT} at most, or a .rue file")
+        if stream.read(2) == b"PK":
+            return _unpack(path, size)
+    _expect(size <= LARGEST_TEXT, f"it has {size} bytes; expected {LARGEST_TEXT} at most, or a .rue file")
     return _header(path.read_bytes(), ("proof",))
 
 
 def _header(text: bytes, kinds: tuple[str, ...]) -> dict[str, Any]:
-    """A JSON object that begins as rue's files do."""
-    header = json.loads(text, parse_constant=_no_number)
-    if not isinstance(header, dict) or header.get("format") != "rue" or header.get("version") not in (1, 2):
-        raise BadFile('it is no file of rue; expected "format": "rue" and "version": 1 or 2')
-    if header.get("kind") not in kinds:
-        raise BadFile(f"it holds a {header.get('kind')!r:.40}; expected one of {', '.join(kinds)}")
-    return header
+    """Return a JSON object that begins as rue's files do."""
+    odd = "it has {}, which is no JSON; expected null for an infinite potential"
+    header = json.loads(text, parse_constant=lambda name: _expect(False, odd.format(name)))
+    fits = isinstance(header, dict) and header.get("format") == "rue" and header.get("version") in (1, 2)
+    _expect(fits, 'it is no file of rue; expected "format": "rue" and "version": 1 or 2')
+    kind = header.get("kind")
+    _expect(kind in kinds, f"it holds a {kind!r:.40}; expected one of {', '.join(kinds)}")
+    return dict(header)
 
 
-def _no_number(name: str) -> None:
-    raise BadFile(f"it has {name}, which is no JSON; expected null for an infinite potential")
-
-
-def _unpack(path: Path) -> dict[str, Any]:
-    """The parts of a .rue file: an uncompressed zip of header.json and of one .npy for each array."""
+def _unpack(path: Path, size: int) -> dict[str, Any]:
+    """Return the parts of a .rue file: an uncompressed zip of header.json and of one .npy for each array."""
     with zipfile.ZipFile(path) as archive:
         members = {info.filename: info for info in archive.infolist()}
-        if len(members) < len(archive.infolist()):
-            raise BadFile("two of its members have the same name")
+        _expect(len(members) == len(archive.infolist()), "two of its members have the same name")
 
         def member(name: str) -> bytes:
             info = members[name]
-            if info.compress_type != zipfile.ZIP_STORED or info.file_size > path.stat().st_size:
-                raise BadFile(f"{name} is compressed or larger than the file")
+            fits = info.compress_type == zipfile.ZIP_STORED and info.file_size <= size
+            _expect(fits, f"{name} is compressed or larger than the file")
             return archive.read(info)
+
+        def arrays(names: tuple[str, ...], prefix: str = "") -> dict[str, Any]:
+            return {name: _from_npy(member(f"{prefix}{name}.npy"), name) for name in names}
 
         header = _header(member("header.json"), ("model", "solution"))
         if header["kind"] == "model":
-            arrays = {name: _from_npy(member(f"{name}.npy"), name) for name in MODEL_ARRAYS}
-            return {"model": {**arrays, "initial": header["graph"]["initial"]}}
+            return {"model": {**arrays(MODEL_ARRAYS), "initial": header["graph"]["initial"]}}
         about = header["solution"].get("certificate")
-        if about is None:
-            raise BadFile("nothing was proved about other policies; expected a solution with a certificate")
-        arrays = {name: _from_npy(member(f"certificate_{name}.npy"), name) for name in PROOF_ARRAYS}
-        return {"certificate": {**about, **arrays}}
+        _expect(about is not None, "nothing was proved about other policies; expected a solution with a certificate")
+        return {"certificate": {**about, **arrays(PROOF_ARRAYS, "certificate_")}}
 
 
 def _from_npy(data: bytes, name: str) -> Array:
@@ -243,25 +178,17 @@ def _from_npy(data: bytes, name: str) -> Array:
     np.lib.format.read_magic(stream)
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     body = memoryview(data)[stream.tell() :]
-    if dtype.kind not in "iuf" or fortran or math.prod(shape) * dtype.itemsize != len(body):
-        raise BadFile(f"{name} is no plain array of numbers")
+    fits = dtype.kind in "iuf" and not fortran and math.prod(shape) * dtype.itemsize == len(body)
+    _expect(fits, f"{name} is no plain array of numbers")
     return np.frombuffer(body, dtype).reshape(shape)
-
-
-MODEL_ARRAYS = ("choice_ptr", "trans_ptr", "successor", "prob", "cost")
-PROOF_ARRAYS = ("potential", "state", "weight", "value", "follow")
-
-
-def _real(part: dict[str, Any], name: str) -> Array:
-    return np.array(part[name], dtype=np.float64)
 
 
 def _whole(part: dict[str, Any], name: str) -> Array:
     array = np.array(part[name])
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise BadFile(f"{name} has {array.ndim} axes of {array.dtype}; expected one axis of whole numbers")
-    if array.size and not (array.min() >= -1 and array.max() < 2**31):
-        raise BadFile(f"{name} has numbers from {array.min()} to {array.max()}; expected -1 to {2**31 - 1}")
+    fits = array.ndim == 1 and (not array.size or array.dtype.kind in "iu")
+    _expect(fits, f"{name} has {array.ndim} axes of {array.dtype}; expected one axis of whole numbers")
+    low, high = array.min(initial=0), array.max(initial=0)
+    _expect(low >= -1 and high < 2**31, f"{name} has numbers from {low} to {high}; expected -1 to {2**31 - 1}")
     return array.astype(np.int64)
 
 
@@ -271,36 +198,32 @@ def _expect(fits: bool, problem: str) -> None:
 
 
 def _model(part: dict[str, Any]) -> Model:
-    """A model whose arrays fit each other and whose rows are probabilities."""
+    """Return a model whose arrays fit each other and whose rows are probabilities."""
     choice_ptr, trans_ptr, successor = (_whole(part, name) for name in MODEL_ARRAYS[:3])
-    prob, cost, initial = _real(part, "prob"), _real(part, "cost"), part["initial"]
-    for name, ptr, end, least in (
-        ("choice_ptr", choice_ptr, trans_ptr.size - 1, 0),
-        ("trans_ptr", trans_ptr, successor.size, 1),
-    ):
+    prob, cost = (np.array(part[name], float) for name in MODEL_ARRAYS[3:])
+    initial, states = part["initial"], choice_ptr.size - 1
+    ends = {"choice_ptr": (choice_ptr, trans_ptr.size - 1, 0), "trans_ptr": (trans_ptr, successor.size, 1)}
+    for name, (ptr, end, least) in ends.items():
         fits = ptr.size > 0 and ptr[0] == 0 and ptr[-1] == end and bool((np.diff(ptr) >= least).all())
         _expect(fits, f"{name} does not rise from 0 to {end}")
-    states = choice_ptr.size - 1
     _expect(_within(successor, 0, states - 1), f"a successor is no state; expected 0 to {states - 1}")
-    _expect(
-        type(initial) is int and 0 <= initial < states, f"the initial state is no state; expected 0 to {states - 1}"
-    )
+    fits = type(initial) is int and 0 <= initial < states
+    _expect(fits, f"the initial state is no state; expected 0 to {states - 1}")
     _expect(prob.ndim == 2 and prob.shape[0] == successor.size and prob.shape[1] > 0, "prob has no row per transition")
     _expect(cost.shape == (trans_ptr.size - 1, prob.shape[1]), "cost has no row per choice, or other samples than prob")
     _expect(_within(prob, 0.0, 1 + ROW_TOLERANCE), "a probability is negative, above 1 or no number")
     _expect(_within(cost, 0.0, LARGE_COST), f"a cost is negative, above {LARGE_COST} or no number")
     if successor.size:
         off = np.abs(np.add.reduceat(prob, trans_ptr[:-1], axis=0) - 1)
-        _expect(
-            _within(off, 0.0, ROW_TOLERANCE), f"the row of choice {int(off.max(axis=1).argmax())} does not sum to 1"
-        )
-    return Model(choice_ptr, trans_ptr, successor, prob, cost, initial)
+        worst = int(off.max(axis=1).argmax())
+        _expect(_within(off, 0.0, ROW_TOLERANCE), f"the row of choice {worst} does not sum to 1")
+    return Model([choice_ptr, trans_ptr, successor, prob, cost], initial)
 
 
 def _proof(part: dict[str, Any], model: Model) -> Proof:
-    """A certificate whose arrays fit the model, whatever they claim."""
+    """Return a certificate whose arrays fit the model, whatever they claim."""
     state, follow = _whole(part, "state"), _whole(part, "follow")
-    potential, weight, value = _real(part, "potential"), _real(part, "weight"), _real(part, "value")
+    potential, weight, value = (np.array(part[name], float) for name in ("potential", "weight", "value"))
     objective, bound = part["objective"], part["bound"]
     _expect(objective in ("regret", "cost"), f"the objective is {objective!r:.40}; expected regret or cost")
     _expect(type(bound) in (int, float) and 0 <= bound <= LARGE_VALUE, "bound is no number from 0")
@@ -310,32 +233,23 @@ def _proof(part: dict[str, Any], model: Model) -> Proof:
     _expect(weight.shape == (state.size, model.samples), "weight has no row per point and column per sample")
     _expect(value.shape == state.shape, "value has no entry per point")
     _expect(_within(follow, -1, state.size - 1), "follow names no point")
-    _expect(
-        follow.size == _follow_ptr(model, state)[-1], "follow has no entry per transition of the states of all points"
-    )
+    follow_ptr = np.append(0, np.cumsum(np.diff(model.state_ptr)[state]))
+    _expect(follow.size == follow_ptr[-1], "follow has no entry per transition of the states of all points")
     _expect(_within(weight, 0.0, LARGE_WEIGHT), f"a weight is negative, above {LARGE_WEIGHT} or no number")
     _expect(_within(value, 0.0, LARGE_VALUE), f"a value is negative, above {LARGE_VALUE} or no number")
     weight = np.where(weight < SMALL_WEIGHT, 0.0, weight)
     _expect(bool(weight.any(axis=1).all()), "a point has no weight")
     if not isinstance(part["potential"], np.ndarray):  # null in JSON
         potential = np.where(np.isnan(potential), np.inf, potential)
-    return Proof(objective, float(bound), potential, state, weight, value, follow)
-
-
-def _follow_ptr(model: Model, state: Array) -> Array:  # [P+1]
-    """Where the followers of each point begin."""
-    return np.append(0, np.cumsum(np.diff(model.trans_ptr[model.choice_ptr])[state]))
+    return Proof(objective, float(bound), potential, state, weight, value, follow, follow_ptr)
 
 
 def _within(array: Array, low: float, high: float) -> bool:
     return not array.size or bool(array.min() >= low and array.max() <= high)
 
 
-# --- Checking ---
-
-
 def check(model: Model, proof: Proof, exact: bool = False) -> Fraction:
-    """The lower bound that is proved, at least `proof.bound`; `Refused` says where the proof fails."""
+    """Return the lower bound that is proved, at least `proof.bound`; `Refused` says where the proof fails."""
     gaps = _Gaps.of(model, proof.potential, exact)
     _check_points(model, proof, gaps, exact)
     belief = [(k, Fraction(float(b))) for k, b in enumerate(proof.weight[0]) if b > 0]
@@ -352,7 +266,7 @@ def check(model: Model, proof: Proof, exact: bool = False) -> Fraction:
 
 
 def rounded_down(number: Fraction) -> float:
-    """The largest floating-point number that is not larger."""
+    """Return the largest floating-point number that is not larger."""
     near = float(number)
     return near if Fraction(near) <= number else math.nextafter(near, -math.inf)
 
@@ -369,42 +283,37 @@ class _Gaps:
 
     @classmethod
     def of(cls, model: Model, potential: Array, exact: bool) -> "_Gaps":
-        """The gaps of a potential; `Refused` if one is negative."""
-        cost = model.cost
-        made = cls(model, np.empty_like(potential), np.empty_like(cost), np.empty(cost.shape, bool))
-        for k in range(model.samples):
-            made._fill(k, potential[:, k], exact)
+        """Return the gaps of a potential; `Refused` if one is negative."""
+        made = cls(model, np.empty_like(potential), np.empty_like(model.cost), np.empty(model.cost.shape, bool))
+        for k, h in enumerate(potential.T):
+            alive, allowed = _safe(model, k)
+            missing = f"no policy reaches a goal with probability one in sample {k}; expected one"
+            _expect(bool(alive[model.initial]), missing)
+            odd = ~((h >= 0) & (h <= LARGE_VALUE) | (h == np.inf) & ~alive) | model.goal & (h != 0)
+            if odd.any():
+                s = int(np.flatnonzero(odd)[0])
+                raise Refused(f"the potential of state {s} is {float(h[s])} in sample {k}")
+            made.potential[:, k] = np.where(alive, h, 0.0)
+            low, falls = made._below(k)
+            # No gap is negative where no successor is lower.
+            for c in np.flatnonzero(allowed if exact else allowed & falls & (low < 0)).tolist():
+                gap, s = made.exact(c, k), model.choice_state[c]
+                if gap < 0:
+                    raise Refused(f"the gap of choice {c} at state {s} is {float(gap)} in sample {k}")
+            made.deadly[:, k] = ~allowed
+            made.low[:, k] = np.where(allowed, np.maximum(low, 0.0), 0.0)
         return made
 
-    def _fill(self, k: int, potential: Array, exact: bool) -> None:
-        model = self.model
-        alive, allowed = _safe(model, k)
-        if not alive[model.initial]:
-            raise BadFile(f"no policy reaches a goal with probability one in sample {k}; expected one")
-        finite = (potential >= 0) & (potential <= LARGE_VALUE)
-        odd = ~(finite | (potential == np.inf) & ~alive) | model.goal & (potential != 0)
-        if odd.any():
-            s = int(np.flatnonzero(odd)[0])
-            raise Refused(f"the potential of state {s} is {float(potential[s])} in sample {k}")
-        self.potential[:, k] = np.where(alive, potential, 0.0)
-        low, falls = self._below(k)
-        # No gap is negative where no successor is lower.
-        unsure = allowed if exact else allowed & falls & (low < 0)
-        for c in np.flatnonzero(unsure).tolist():
-            if self.exact(c, k) < 0:
-                gap = float(self.exact(c, k))
-                raise Refused(f"the gap of choice {c} at state {model.choice_state[c]} is {gap} in sample {k}")
-        self.deadly[:, k] = ~allowed
-        self.low[:, k] = np.where(allowed, np.maximum(low, 0.0), 0.0)
-
     def _below(self, k: int) -> tuple[Array, Array]:  # [C], [C]
-        """The gaps in a sample, rounded down, and whether a successor is lower.
+        """Return the gaps in a sample, rounded down, and whether a successor is lower.
 
         Sums are kept in two numbers, with what each rounding loses in the second (Dekker, Knuth).
         """
-        model, h = self.model, self.potential[:, k]
-        high, low, size = np.zeros((3, model.cost.shape[0]))
-        for choice, transition in model.by_place():
+        model, h, length = self.model, self.potential[:, k], self.model.length
+        high, low, size = np.zeros((3, model.choices))
+        choice, i = np.arange(model.choices), 0
+        while choice.size:  # those that have an i-th transition
+            transition = model.trans_ptr[choice] + i
             p, paid = model.prob[transition, k], model.cost[choice, k]
             ahead, here = h[model.successor[transition]], h[model.choice_state[choice]]
             rise, lost_1 = _two_sum(ahead, -here)
@@ -413,24 +322,19 @@ class _Gaps:
             high[choice], lost_4 = _two_sum(high[choice], part)
             low[choice] += lost_4 + (lost_3 + p * (lost_1 + lost_2))
             size[choice] += p * (paid + ahead + here)
-        length = np.diff(model.trans_ptr)
+            i += 1
+            choice = choice[length[choice] > i]
         # The second number is off by (n² + 4n + 12) UNIT² of the sum of sizes at most, and a little in underflow.
         lost = 3 * (length + 8.0) ** 2 * UNIT**2 * size + 1e-300 * length
-        total = np.bincount(model.trans_choice, weights=model.prob[:, k], minlength=length.size)
         # The sum of the row is right to n roundings, and the gap to that many.
-        gap = (high + low) / total
+        gap = (high + low) / np.add.reduceat(model.prob[:, k], model.trans_ptr[:-1])
         error = 2 * lost + (length + 8) * UNIT * np.abs(gap)
         falls = np.zeros(length.size, bool)
         falls[model.trans_choice[(model.prob[:, k] > 0) & (h[model.successor] < h[model.trans_state])]] = True
         return gap - error, falls
 
-    @cached_property
-    def any_deadly(self) -> bool:
-        """Whether there are dead ends in any sample."""
-        return bool(self.deadly.any())
-
     def exact(self, c: int, k: int) -> Fraction:
-        """A gap that is not infinite, as it is."""
+        """Return a gap that is not infinite, without rounding."""
         if (c, k) not in self.known:
             model, h = self.model, self.potential[:, k]
             ahead = sum(p * Fraction(float(h[model.successor[t]])) for t, p in model.row(c, k))
@@ -440,7 +344,7 @@ class _Gaps:
 
 
 def _safe(model: Model, k: int) -> tuple[Array, Array]:  # [S], [C]
-    """The states of a sample from which a goal can be reached with probability one, and the choices that stay there."""
+    """Return the states of a sample from which a goal is reached surely, and the choices that stay among them."""
     possible, alive = model.prob[:, k] > 0, np.ones(model.states, bool)
     while True:
         allowed = alive[model.choice_state]
@@ -453,7 +357,7 @@ def _safe(model: Model, k: int) -> tuple[Array, Array]:  # [S], [C]
 
 
 def _reached(start: Array, tail: Array, head: Array) -> Array:  # [S]
-    """What can be reached along edges, `start` included."""
+    """Return what can be reached along edges, `start` included."""
     order = np.argsort(tail, kind="stable")
     head, ptr = head[order], np.searchsorted(tail[order], np.arange(start.size + 1))
     seen, front = start.copy(), np.flatnonzero(start)
@@ -466,158 +370,126 @@ def _reached(start: Array, tail: Array, head: Array) -> Array:  # [S]
 
 def _check_points(model: Model, proof: Proof, gaps: _Gaps, exact: bool) -> None:
     """Refuse a point that claims more than follows from the others for one of its choices."""
-    points = _Points(model, proof, gaps, _follow_ptr(model, proof.state))
-    at_goal = np.flatnonzero(model.goal[proof.state] & (proof.value > 0))
+    state, follow, claim = proof.state, proof.follow, proof.value
+    at_goal = np.flatnonzero(model.goal[state] & (claim > 0))
     if at_goal.size:
-        raise Refused(f"point {at_goal[0]} is at a goal and claims {float(proof.value[at_goal[0]])}; expected 0")
-    points.check_places()
-    for part in points.parts():
-        point, choice = points.pairs(part)
+        raise Refused(f"point {at_goal[0]} is at a goal and claims {float(claim[at_goal[0]])}; expected 0")
+    transition = _ranges(model.state_ptr[state], np.diff(proof.follow_ptr))
+    wrong = np.flatnonzero((follow >= 0) & (state[follow] != model.successor[transition]))
+    if wrong.size:
+        j, t = int(follow[wrong[0]]), int(transition[wrong[0]])
+        raise Refused(f"point {j} at state {state[j]} stands for transition {t} to {model.successor[t]}")
+    points, size = (
+        _Points(model, proof, gaps),
+        max(CHUNK // (int(np.diff(model.state_ptr).max()) * model.samples + 1), 1),
+    )
+    for begin in range(0, state.size, size):
+        part = np.arange(begin, min(begin + size, state.size))
+        own, count = slice(*proof.follow_ptr[[begin, part[-1] + 1]]), np.diff(model.choice_ptr)[state[part]]
+        point, choice = np.repeat(part, count), _ranges(model.choice_ptr[state[part]], count)
         if not exact:
-            unsure = ~(proof.value[point] <= points.below(part, point, choice))
+            unsure = ~(claim[point] <= points.below(point, choice, transition[own], follow[own]))
             point, choice = point[unsure], choice[unsure]
         for i, c in zip(point.tolist(), choice.tolist(), strict=True):
             proved = points.exact(i, c)
-            if proved is not None and Fraction(float(proof.value[i])) > proved:
-                raise Refused(
-                    f"point {i} at state {proof.state[i]} claims {float(proof.value[i])}; "
-                    f"only {rounded_down(proved)} follows for choice {c}"
-                )
+            if isinstance(proved, Fraction) and Fraction(float(claim[i])) > proved:
+                only = f"only {rounded_down(proved)} follows for choice {c}"
+                raise Refused(f"point {i} at state {state[i]} claims {float(claim[i])}; {only}")
 
 
 @dataclass(frozen=True, eq=False)
 class _Points:
-    """The inequalities of all points."""
+    """The right-hand sides of the inequalities of all points."""
 
     model: Model
     proof: Proof
     gaps: _Gaps
-    follow_ptr: Array  # [P+1]
 
-    def check_places(self) -> None:
-        """Refuse a point that is followed by one at another state than where the transition leads."""
-        model, proof = self.model, self.proof
-        for part in self.parts():
-            transition = self.transitions(part)
-            follow = proof.follow[_ranges(self.follow_ptr[part], self.follow_ptr[part + 1] - self.follow_ptr[part])]
-            wrong = np.flatnonzero((follow >= 0) & (proof.state[follow] != model.successor[transition]))
-            if wrong.size:
-                j, t = int(follow[wrong[0]]), int(transition[wrong[0]])
-                raise Refused(f"point {j} at state {proof.state[j]} stands for transition {t} to {model.successor[t]}")
-
-    def parts(self) -> Iterator[Array]:
-        """All points, as many at a time as fit into a chunk, but one at least."""
-        count = np.diff(self.follow_ptr) * self.model.samples + 1
-        for first, last in _chunks(count):
-            yield np.arange(first, last)
-
-    def transitions(self, part: Array) -> Array:
-        """The transitions of the states of points, in order."""
-        ptr = self.model.trans_ptr[self.model.choice_ptr]
-        state = self.proof.state[part]
-        return _ranges(ptr[state], ptr[state + 1] - ptr[state])
-
-    def pairs(self, part: Array) -> tuple[Array, Array]:
-        """The points, each as often as it has choices, and these choices."""
-        ptr, state = self.model.choice_ptr, self.proof.state[part]
-        count = ptr[state + 1] - ptr[state]
-        return np.repeat(part, count), _ranges(ptr[state], count)
-
-    def below(self, part: Array, point: Array, choice: Array) -> Array:
-        """What follows for pairs of points and choices, rounded down."""
-        model, proof, transition = self.model, self.proof, self.transitions(part)
-        length = np.diff(model.trans_ptr)[choice]
-        follow = proof.follow[_ranges(self.follow_ptr[part], self.follow_ptr[part + 1] - self.follow_ptr[part])]
+    def below(self, point: Array, choice: Array, transition: Array, follow: Array) -> Array:
+        """Return what follows for pairs of points and choices, rounded down."""
+        model, proof, length = self.model, self.proof, self.model.length[choice]
         weight = proof.weight[np.repeat(point, length)] * model.share[transition]
         weight[weight < FLOOR] = 0.0
         ahead = np.empty(transition.size)
-        named = np.flatnonzero(follow >= 0)
+        named, alone = np.flatnonzero(follow >= 0), np.flatnonzero(follow < 0)
         ahead[named] = self._by_point(weight[named], follow[named])
-        alone = np.flatnonzero(follow < 0)
         ahead[alone] = self._by_one_step(weight[alone], model.successor[transition[alone]])
         total = self._paid(proof.weight[point], choice)
         if choice.size:
             total += np.add.reduceat(ahead, np.cumsum(length) - length)
-        # No term is negative: each product, quotient and sum adds a rounding, and a share is right to two.
-        errors = model.samples + int(length.max(initial=0)) + 16
+        # No term is negative: each product, quotient and sum adds a rounding, and a share may have one for each term.
+        errors = model.samples + 2 * int(length.max(initial=0)) + 16
         return np.where(total < FLOOR, 0.0, total * (1 - errors * UNIT))
 
     def _paid(self, weight: Array, choice: Array) -> Array:
-        """The weighted gaps of choices."""
+        """Return the weighted gaps of choices."""
         total = np.asarray(np.einsum("ij,ij->i", weight, self.gaps.low[choice]))
-        if self.gaps.any_deadly:
-            total[((weight > 0) & self.gaps.deadly[choice]).any(axis=1)] = np.inf
+        total[((weight > 0) & self.gaps.deadly[choice]).any(axis=1)] = np.inf
         return total
 
     def _by_point(self, weight: Array, point: Array) -> Array:
-        """What points prove for weights that arrive at their states."""
+        """Return what points prove for weights that arrive at their states."""
         there = self.proof.weight[point]
         share = np.divide(weight, there, out=np.full(there.shape, np.inf), where=there > 0)
         return np.asarray(self.proof.value[point] * share.min(axis=1))
 
     def _by_one_step(self, weight: Array, state: Array) -> Array:
-        """What one step costs at least for weights that arrive at states; nothing at goals."""
+        """Return what one step costs at least for weights that arrive at states; nothing at goals."""
         ptr, result = self.model.choice_ptr, np.zeros(state.size)
         inner = np.flatnonzero(~self.model.goal[state])
-        count = (ptr[state + 1] - ptr[state])[inner]
-        for first, last in _chunks(count * weight.shape[1]):
-            own, number = inner[first:last], count[first:last]
-            paid = self._paid(np.repeat(weight[own], number, axis=0), _ranges(ptr[state[own]], number))
-            result[own] = np.minimum.reduceat(paid, np.cumsum(number) - number)
+        if inner.size:
+            first, count = ptr[state[inner]], np.diff(ptr)[state[inner]]
+            paid = self._paid(np.repeat(weight[inner], count, axis=0), _ranges(first, count))
+            result[inner] = np.minimum.reduceat(paid, np.cumsum(count) - count)
         return result
 
-    def exact(self, i: int, c: int) -> Fraction | None:
-        """What follows for a point and a choice, as it is; None if it is infinite."""
+    def exact(self, i: int, c: int) -> Fraction | float:
+        """Return what follows for a point and a choice, without rounding; it may be infinite."""
         model, proof = self.model, self.proof
         weight = {k: Fraction(float(w)) for k, w in enumerate(proof.weight[i]) if w > 0}
-        total = self._paid_exactly(weight, c)
-        if total is None:
-            return None
         arrive: dict[int, dict[int, Fraction]] = {}
         for k, w in weight.items():
             for t, p in model.row(c, k):
                 arrive.setdefault(t, {})[k] = w * p
-        place = int(self.follow_ptr[i] - model.trans_ptr[model.choice_ptr[proof.state[i]]])
+        place = int(proof.follow_ptr[i] - model.state_ptr[proof.state[i]])
+        total = self._paid_exactly(weight, c)
         for t, there in arrive.items():
-            ahead = self._ahead_exactly(there, int(model.successor[t]), int(proof.follow[place + t]))
-            if ahead is None:
-                return None
-            total += ahead
+            total += self._ahead(there, int(model.successor[t]), int(proof.follow[place + t]))
         return total
 
-    def _ahead_exactly(self, weight: dict[int, Fraction], state: int, follow: int) -> Fraction | None:
+    def _ahead(self, weight: dict[int, Fraction], state: int, follow: int) -> Fraction | float:
         if follow >= 0:
             there = enumerate(self.proof.weight[follow].tolist())
             share = min(weight.get(k, Fraction(0)) / Fraction(w) for k, w in there if w > 0)
             return Fraction(float(self.proof.value[follow])) * share
         own = range(int(self.model.choice_ptr[state]), int(self.model.choice_ptr[state + 1]))
-        paid = [self._paid_exactly(weight, c) for c in own]
-        return min((x for x in paid if x is not None), default=None if paid else Fraction(0))
+        return min((self._paid_exactly(weight, c) for c in own), default=Fraction(0))
 
-    def _paid_exactly(self, weight: dict[int, Fraction], c: int) -> Fraction | None:
+    def _paid_exactly(self, weight: dict[int, Fraction], c: int) -> Fraction | float:
         if any(self.gaps.deadly[c, k] for k in weight):
-            return None
+            return math.inf
         return sum((w * self.gaps.exact(c, k) for k, w in weight.items()), Fraction(0))
 
 
-# --- The least cost of a sample, from above ---
-
-
 def _excess(model: Model, gaps: _Gaps, k: int) -> Fraction:
-    """At least V*_k − h_k at the initial state: the expected sum of gaps of a policy, proved in exact arithmetic."""
+    """Return at least V*_k − h_k at the initial state: the expected sum of gaps of a policy, proved exactly."""
     start = model.initial
     if model.goal[start]:
         return Fraction(0)
-    first = choice = _toward_goals(model, gaps, k)
-    best, least = first, np.inf
+    first = choice = best = _toward_goals(model, gaps, k)
+    least = np.inf
     for _ in range(ROUNDS):
         paid, _ = _estimate(model, gaps, k, choice)
         if paid[start] < least:
             best, least = choice, float(paid[start])
-        better = _improved(model, gaps, k, choice, paid)
-        if least <= 1e-15 * gaps.potential[start, k] or (better == choice).all():
+        rise = model.share[:, k] * (paid[model.successor] - paid[model.trans_state])
+        change = gaps.low[:, k] + np.add.reduceat(rise, model.trans_ptr[:-1])
+        better = np.flatnonzero(~gaps.deadly[:, k] & (change < -1e-13 * paid[model.choice_state]))
+        if least <= 1e-15 * gaps.potential[start, k] or better.size == 0:
             break
-        choice = better
+        better = better[np.argsort(-change[better], kind="stable")]
+        choice = choice.copy()
+        choice[model.choice_state[better]] = better  # of several the last stays, which is the best
     proved = [bound for policy in (best, first) if (bound := _proved_sum(model, gaps, k, policy)) is not None]
     if not proved:
         raise Refused(f"no policy's cost could be proved in sample {k}, as its regret needs")
@@ -625,9 +497,9 @@ def _excess(model: Model, gaps: _Gaps, k: int) -> Fraction:
 
 
 def _toward_goals(model: Model, gaps: _Gaps, k: int) -> Array:  # [S]
-    """A policy by which each state may go to one nearer to a goal, where near is what costs few gaps; -1 at the rest.
+    """Return a policy that reaches a goal with probability one; -1 at goals and dead ends.
 
-    It reaches a goal with probability one. (Dijkstra's algorithm, with a gap divided by the chance as a length.)
+    Each state may go to one nearer to a goal: Dijkstra's algorithm, with a gap divided by the probability as length.
     """
     use = np.flatnonzero((model.prob[:, k] > 0) & ~gaps.deadly[model.trans_choice, k])
     use = use[np.argsort(model.successor[use], kind="stable")]
@@ -648,23 +520,12 @@ def _toward_goals(model: Model, gaps: _Gaps, k: int) -> Array:  # [S]
     return taken
 
 
-def _improved(model: Model, gaps: _Gaps, k: int, choice: Array, paid: Array) -> Array:  # [S]
-    """The policy with the best choice wherever one is better than what it does."""
-    rise = model.share[:, k] * (paid[model.successor] - paid[model.trans_state])
-    change = gaps.low[:, k] + np.add.reduceat(rise, model.trans_ptr[:-1])
-    better = np.flatnonzero(~gaps.deadly[:, k] & (change < -1e-13 * paid[model.choice_state]))
-    better = better[np.argsort(-change[better], kind="stable")]
-    result = choice.copy()
-    result[model.choice_state[better]] = better  # of several the last stays, which is the best
-    return result
-
-
 def _estimate(model: Model, gaps: _Gaps, k: int, choice: Array) -> tuple[Array, Array]:  # [S], [S]
-    """About the expected sums of gaps, and the expected steps, of a policy from each state. Nobody believes them."""
+    """Estimate the expected sums of gaps, and the expected steps, of a policy from each state; nothing is proved."""
     state = np.flatnonzero(choice >= 0)
     place = np.full(model.states, state.size)
     place[state] = np.arange(state.size)
-    length = np.diff(model.trans_ptr)[choice[state]]
+    length = model.length[choice[state]]
     transition = _ranges(model.trans_ptr[choice[state]], length)
     row, column = np.repeat(np.arange(state.size), length), place[model.successor[transition]]
     prob = np.where(row == column, 0.0, model.share[transition, k])
@@ -675,26 +536,20 @@ def _estimate(model: Model, gaps: _Gaps, k: int, choice: Array) -> tuple[Array, 
     with np.errstate(all="ignore"):
         paid /= leave[:, None]
         prob /= leave[row]
-        solved, settled = (paid, False) if state.size <= FEW else _sweep(first, column, prob, paid)
-        if not settled and state.size <= DENSE:
-            solved = _eliminate(row, column, prob, paid)
+        x, converged = np.zeros((state.size + 1, 2)), False
+        for sweep in range(0 if state.size <= FEW else SWEEPS):
+            new = paid + np.add.reduceat(prob[:, None] * x[column], first, axis=0)
+            converged = sweep % 16 == 0 and bool((np.abs(new - x[:-1]) <= 4 * UNIT * new).all())
+            x[:-1] = new
+            if converged:
+                break
+        solved = x[:-1] if converged or state.size > DENSE else _eliminate(row, column, prob, paid)
     result[state] = np.where(np.isfinite(solved), solved, LARGE_VALUE)
     return result[:, 0], result[:, 1]
 
 
-def _sweep(first: Array, column: Array, prob: Array, paid: Array) -> tuple[Array, bool]:
-    """x = paid + prob x by sweeps from zero, and whether nothing changes any more."""
-    x = np.zeros((paid.shape[0] + 1, paid.shape[1]))
-    for sweep in range(SWEEPS):
-        new = paid + np.add.reduceat(prob[:, None] * x[column], first, axis=0)
-        if sweep % 16 == 0 and bool((np.abs(new - x[:-1]) <= 4 * UNIT * new).all()):
-            return new, True
-        x[:-1] = new
-    return x[:-1], False
-
-
 def _eliminate(row: Array, column: Array, prob: Array, paid: Array) -> Array:
-    """x = paid + prob x by elimination of one state after the other. Nothing is ever subtracted."""
+    """Return x = paid + prob x by elimination of one state after the other, without any subtraction."""
     size = paid.shape[0]
     full = np.zeros((size, size + 1))  # the last column is all goals
     np.add.at(full, (row, column), prob)
@@ -715,67 +570,38 @@ def _eliminate(row: Array, column: Array, prob: Array, paid: Array) -> Array:
 
 
 def _proved_sum(model: Model, gaps: _Gaps, k: int, choice: Array) -> Fraction | None:
-    """At least the expected sum of gaps of a policy from the initial state; None if it cannot be told to end."""
-    estimate = [[Fraction(x) for x in column.tolist()] for column in _estimate(model, gaps, k, choice)]
-    (paid, steps), worst = estimate, Fraction(0)
-    seen, front = {model.initial}, [model.initial]
-    while front:
-        s = front.pop()
+    """Return at least the expected sum of gaps of a policy from the initial state; None if it is not shown to end."""
+    paid, steps = ([Fraction(x) for x in column.tolist()] for column in _estimate(model, gaps, k, choice))
+    worst = Fraction(0)
+    use = np.flatnonzero((model.prob[:, k] > 0) & (choice[model.trans_state] == model.trans_choice))
+    visited = _reached(np.arange(model.states) == model.initial, model.trans_state[use], model.successor[use])
+    for s in np.flatnonzero(visited & ~model.goal).tolist():
         c = int(choice[s])
-        if model.goal[s]:
-            continue
         row = [(int(model.successor[t]), p) for t, p in model.row(c, k)]
         drop = steps[s] - sum(p * steps[to] for to, p in row)
         if drop <= 0:
             return None
         worst = max(worst, (gaps.exact(c, k) + sum(p * paid[to] for to, p in row) - paid[s]) / drop)
-        fresh = {to for to, _ in row} - seen
-        seen |= fresh
-        front.extend(fresh)
     return paid[model.initial] + worst * steps[model.initial]
 
 
-# --- Arithmetic on arrays ---
-
-
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sum and what was lost, exactly (Knuth)."""
+    """Return the rounded sum and what was lost, exactly (Knuth)."""
     total = a + b
     other = total - a
     return total, (a - (total - other)) + (b - other)
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded product and what was lost, exactly if nothing underflows (Dekker)."""
-    product = a * b
-    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    """Return the rounded product and what was lost, exactly if nothing underflows (Dekker, Veltkamp)."""
+    (a_high, b_high), product = ((x * SPLIT - (x * SPLIT - x) for x in (a, b)), a * b)
+    a_low, b_low = a - a_high, b - b_high
     return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
 
 
-def _halves(a: Array) -> tuple[Array, Array]:
-    """Two numbers of half as many digits with this sum (Veltkamp)."""
-    scaled = a * (2.0**27 + 1)
-    high = scaled - (scaled - a)
-    return high, a - high
-
-
 def _ranges(start: Array, length: Array) -> Array:
-    """start[0], start[0]+1, …, for `length` numbers each, one after the other."""
-    total = int(length.sum())
-    return np.asarray(np.arange(total) + np.repeat(start - (np.cumsum(length) - length), length))
-
-
-def _chunks(count: Array) -> Iterator[tuple[int, int]]:
-    """Ranges of entries whose counts sum to at most CHUNK, or single entries."""
-    ends, first = np.cumsum(count), 0
-    while first < count.size:
-        before = int(ends[first - 1]) if first else 0
-        last = max(int(np.searchsorted(ends, before + CHUNK, "right")), first + 1)
-        yield first, last
-        first = last
-
-
-# --- The command line ---
+    """Return start[0], start[0]+1, …, for `length` numbers each, one after the other."""
+    return np.asarray(np.repeat(start - np.cumsum(length) + length, length) + np.arange(int(length.sum())))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -794,13 +620,12 @@ def main(arguments: list[str] | None = None) -> int:
         facts |= {"proved": True, "bound": bound}
         what = "max regret" if proof.objective == "regret" else "worst-case cost"
         status, line = 0, f"proved: {what} of every policy >= {bound!r}"
-    except Refused as error:
-        facts["reason"] = str(error)
-        status, line = 1, f"refused: {error}"
     except Exception as error:  # nothing that goes wrong is a proof
-        reason = str(error) if isinstance(error, BadFile) else f"it cannot be checked ({type(error).__name__}: {error})"
-        facts["reason"] = " ".join(reason.split())
-        status, line = 2, f"error: {facts['reason']}"
+        status = 1 if isinstance(error, Refused) else 2
+        expected = isinstance(error, Refused | BadFile)
+        reason = str(error) if expected else f"it cannot be checked ({type(error).__name__}: {error})"
+        facts["reason"] = reason if status == 1 else " ".join(reason.split())
+        line = f"{'refused' if status == 1 else 'error'}: {facts['reason']}"
     print(json.dumps(facts) if given.json else line, file=sys.stderr if status == 2 else sys.stdout)
     return status
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rue import controller_kernels as controller
-from rue._arrays import Array
-from rue._linear import ranges
+from rue._arrays import Array, ranges
 from rue.model import Graph
 from rue.policy import Policy
 

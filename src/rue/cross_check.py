@@ -18,16 +18,17 @@ from pathlib import Path
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, ranges
 from rue._check import in_all
-from rue._linear import ranges, solve_chain
+from rue._linear import solve_chain
 from rue.certificate import Certificate
 from rue.errors import Contradiction, SolverFailed
-from rue.formats.files import save
+from rue.formats import save
 from rue.judge import Evaluation
-from rue.model import UMDP, surely_reaching
+from rue.model import UMDP
 from rue.policy import Policy
 from rue.solution import Interval, Outcome, Solution, Solver
+from rue.structure import surely_reaching
 from rue.values import OptimalValues
 
 # By how much a backup may miss a bound on V*, as a fraction of it: far more than rounding, far less than a defect.

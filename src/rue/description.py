@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rue.diagnosis import diagnose
-from rue.model import UMDP, all_states_reach_goal
-from rue.structure import proper_in
+from rue.model import UMDP
+from rue.structure import all_states_reach_goal, proper_in
 
 
 def describe(model: UMDP) -> dict[str, Any]:

@@ -24,13 +24,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rue import structure_kernels as reach
-from rue._arrays import Array
+from rue._arrays import Array, ranges
 from rue._check import index_array
-from rue._linear import ranges
 from rue.model import UMDP, Graph, check_model, check_same_graph
 from rue.policy import Policy, check_policy
-from rue.structure import jointly_proper, proper_in, robustly_proper
+from rue.structure import jointly_proper, proper_in, reaching_goal, robustly_proper, visited_states
 
 # An unfolded model that is larger is not looked at.
 MOST_TRANSITIONS = 200_000
@@ -300,16 +298,10 @@ class Unfolded:
         deadly = np.zeros((graph.choices, samples), bool)
         np.logical_or.at(deadly, graph.trans_choice, enters)
         allowed: Array = ~np.asarray(deadly.any(axis=1))
-        _, order = reach.forward(
-            graph.choice_ptr, graph.trans_ptr, graph.successor, 0, allowed, np.ones(graph.transitions, bool)
-        )
+        order = visited_states(graph, np.ones(graph.transitions, bool), allowed)
         stuck = self.possible.copy()
         for k in range(samples):
-            reached, _ = reach.backward(
-                *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
-                np.ones(graph.states, bool), allowed, np.ascontiguousarray(live[:, k]),
-            )  # fmt: skip
-            stuck[:, k] &= ~reached
+            stuck[reaching_goal(graph, live[:, k], allowed), k] = False
         place = int(next(node for node in order if stuck[node].any()))
 
         def named(flags: Array) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ not exist, each policy misses the goal with positive probability in some sample,
 
 import numpy as np
 
-from rue._linear import ranges
+from rue._arrays import ranges
 from rue.controllers import part_of, put_together
 from rue.diagnosis import Unfolded, diagnose
 from rue.model import UMDP

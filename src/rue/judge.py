@@ -1,35 +1,38 @@
 """The judge: exact costs and regrets of any policy, in every sample, with a proved error.
 
-A policy and a sample make a Markov chain on the nodes of the controller. Its expected cost V_k(π) solves
-v = c + P v on the nodes that are visited; it is infinite if one of them cannot reach a goal in that sample, which
-is decided on the graph. The regret (the paper's Definition 2) is
+A policy and a sample make a Markov chain on the nodes of the controller. Its expected cost V_k(π) solves v = c + P v on
+the nodes that are visited; it is infinite if one of them cannot reach a goal in that sample, which is decided on the
+graph. The regret (the paper's Definition 2) is
 
     reg_k(π) = V_k(π) − V*_k                          at the initial state
 
 The linear systems of all samples are solved together, one strongly connected component of the chain after the other,
-what follows first: a controller with memory is mostly a tree above small cycles, and a node that is on no cycle needs
-one update. The other components are swept (Gauss–Seidel, outward from the goals) until nothing changes any more; where
-that takes too long, the component alone is solved directly, by elimination of its nodes if it is small and by sparse
-factorisation if not, with all that follows it known. Components are those of all samples together.
+successors first: a controller with memory is mostly a tree above small cycles, and a node that is on no cycle needs one
+update. The other components are swept (Gauss–Seidel, outward from the goals) until nothing changes any more; where that
+takes too long, the component alone is solved directly, by elimination of its nodes if it is small and by sparse
+factorisation if not. Components are those of all samples together.
 
-None of this is believed: with h a bound on the number of steps, the error is at most max(|c + Pv − v| / (h − Ph)) · h
-over all nodes, which is computed with rounding errors on the safe side. Components where that is too much are solved
-directly too, and it is proved anew. Every regret that people see is from here. The judge imports no solver and no
-kernel of theirs; V* it has from `rue.values`, as they do. A value below the proved least cost V*_k is a
+The result is then proved: with h a bound on the number of steps, the error is at most max(|c + Pv − v| / (h − Ph)) · h
+over all nodes, computed with rounding errors on the safe side. Components where that is too much are solved directly
+too, and the bound is computed again. Every regret that rue reports comes from here. The judge imports no solver and no
+kernel of a solver; it shares V* (`rue.values`) with them. A value below the proved least cost V*_k is a
 `Contradiction`.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 
 from rue import judge_kernels as chain
-from rue._arrays import Array
+from rue import structure_kernels as reach
+from rue._arrays import Array, pointers, ranges, read_only
 from rue._check import in_all, real_number
 from rue._linear import solve_chain
+from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
 from rue._threads import check_threads, each
 from rue.errors import Contradiction, SolverFailed
 from rue.model import UMDP, check_same_graph
@@ -37,19 +40,16 @@ from rue.policy import Policy, check_policy
 from rue.solution import Cache, Limits, Run, check_cache, check_limits
 from rue.values import optimal_values
 
-TOLERANCE = 1e-13
-SWEEPS = 400
-# Relative error with which the sweeps are good enough; beyond it a component is solved directly.
+# Relative error of the sweeps that is accepted; beyond it a component is solved directly.
 GOOD_ERROR = 1e-9
-# Components of at most so many nodes are eliminated, as a full matrix; larger ones are factorised.
+# Components of at most this many nodes are eliminated, as a full matrix; larger ones are factorised.
 DENSE = 256
 # Samples that are solved together: enough to share every index, few enough to stay in memory.
 BLOCK = 8
-# Chains of fewer nodes are done before a thread has started.
+# Chains of fewer nodes are solved before a thread has started.
 SMALL = 1000
 
 T = TypeVar("T")
-Entering = tuple[Array, Array, Array]  # the outcomes that lead to each node: see `chain.entering`
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,73 +127,76 @@ def judge(model: UMDP, policy: Policy, run: Run) -> Evaluation:
 
 def _judge(model: UMDP, policy: Policy, run: Run) -> Evaluation:
     values = optimal_values(model, run=run)
-    value, doubt, judged = _policy_values(model, policy, run)
+    value, value_error, complete = _policy_values(model, policy, run)
     initial = model.graph.initial
     lower, upper, optimal = values.lower[initial], values.upper[initial], values.value[initial]
-    _refuse_less_than_least(model, value, doubt, lower)
-    regret = np.maximum(value - optimal, 0.0)
-    for array in (value, optimal, regret):
-        array.flags.writeable = False
-    error = float(doubt.max()) + float(np.maximum(upper - optimal, optimal - lower).max())
-    # The last term is more than what rounding takes from the others.
-    most = float((value + doubt - lower + 4 * chain.ROUNDING * value).max())
-    return Evaluation(value, optimal, regret, error, max(most, 0.0), values.complete and judged)
-
-
-def _refuse_less_than_least(model: UMDP, value: Array, doubt: Array, lower: Array) -> None:
-    """A policy that costs less than the least cost: the judge is wrong, or V* is."""
-    wrong = np.flatnonzero(np.isfinite(value) & (value + doubt < lower))
-    if wrong.size:
+    wrong = np.flatnonzero(np.isfinite(value) & (value + value_error < lower))
+    if wrong.size:  # the judge is wrong, or V* is
         k = int(wrong[0])
         raise Contradiction(
-            f"the judge finds a cost of {float(value[k])!r} ± {float(doubt[k]):.1e} in sample {model.sample_name(k)}, "
-            f"where no policy costs less than {float(lower[k])!r}; {in_all(wrong.size, 'sample', 'so')}"
+            f"the judge finds a cost of {float(value[k])!r} ± {float(value_error[k]):.1e} in sample "
+            f"{model.sample_name(k)}, where no policy costs less than {float(lower[k])!r}; "
+            f"{in_all(wrong.size, 'sample', 'so')}"
         )
+    regret = np.maximum(value - optimal, 0.0)
+    for array in (value, optimal, regret):
+        read_only(array)
+    error = float(value_error.max()) + float(np.maximum(upper - optimal, optimal - lower).max())
+    # The last term is more than what rounding takes from the others.
+    most = float((value + value_error - lower + 4 * UNIT_ROUNDOFF * value).max())
+    return Evaluation(value, optimal, regret, error, max(most, 0.0), values.complete and complete)
 
 
 def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]
-    """In which samples a policy reaches a goal with probability one: on the graph, exactly."""
-    check_same_graph(model, check_policy(policy).graph)
+    """Return in which samples a policy reaches a goal with probability one: on the graph, exactly."""
     rows = _Chain.build(model, policy)
-    parts = [rows.load(first) for first in range(0, model.samples, BLOCK)]
-    return np.concatenate([part.proper for part in parts])
+    return np.concatenate([rows.proper_nodes(first)[1] for first in range(0, model.samples, BLOCK)])
 
 
 def ends_from(model: UMDP, policy: Policy) -> Array:  # [N, K]
-    """From which nodes of a controller a goal is reached with probability one, in each sample, exactly."""
-    rows, entering = _all_nodes(model, policy)
+    """Return from which nodes of a controller a goal is reached with probability one, in each sample, exactly."""
+    rows = _Chain.build(model, policy, _every_node(policy))
     ends = np.ones((policy.nodes, model.samples), bool)
     for first in range(0, model.samples, BLOCK):
-        block = ends[:, first : first + BLOCK]
-        block[rows.order] = _ends(rows, entering, first, block.shape[1])
+        found = rows.reach_goals(first)[1]
+        ends[rows.order, first : first + found.shape[1]] = found
     return ends
 
 
 def node_values(model: UMDP, policy: Policy, threads: int = 1) -> tuple[Array, Array]:  # [N, K], [N, K]
-    """The expected cost from every node of a controller in each sample, and a bound on the error of each.
+    """Return the expected cost from every node of a controller in each sample, and a bound on the error of each.
 
     Infinite, with no error, where the policy may miss the goal from that node in that sample. Where it takes so long
-    that no bound can be had with these numbers, the cost is given as infinite, and so is the error.
+    that no bound can be computed in floating point, the cost is given as infinite, and so is the error.
     """
-    rows, entering = _all_nodes(model, policy)
+    rows = _Chain.build(model, policy, _every_node(policy))
     value, error = np.zeros((policy.nodes, model.samples)), np.zeros((policy.nodes, model.samples))
 
     def work(first: int) -> None:
-        numbers, ends = _load_nodes(rows, entering, first)
-        found, doubt = _solve_nodes(numbers, entering, first)
+        ends = rows.reach_goals(first)[1]
+        found, found_error = _solve_nodes(rows, rows.load(first, ends), rows.live(first))
         columns = slice(first, first + ends.shape[1])
-        value[rows.order, columns] = np.where(ends & np.isfinite(doubt), found, np.inf)
-        error[rows.order, columns] = np.where(ends, doubt, 0.0)
+        value[rows.order, columns] = np.where(ends & np.isfinite(found_error), found, np.inf)
+        error[rows.order, columns] = np.where(ends, found_error, 0.0)
 
     _each_block(work, rows, threads)
     return value, error
 
 
-def _policy_values(model: UMDP, policy: Policy, run: Run) -> tuple[Array, Array, bool]:  # [K], [K]
-    """V_k(π) of all samples, a bound on the error of each, and whether there was time for all of them.
+def visited_nodes(model: UMDP, policy: Policy) -> Array:
+    """Return the nodes that can be visited in some sample, nearest to a goal first, goals left out."""
+    return _Controller.of(model, policy).explore(policy.start_node)
 
-    A policy may be proper and yet take so long that no bound on its cost can be had with these numbers: then the cost
-    is given as infinite, and so is the error. The same where time ran out.
+
+def _every_node(policy: Policy) -> Array:
+    return read_only(np.arange(check_policy(policy).nodes, dtype=np.int32))
+
+
+def _policy_values(model: UMDP, policy: Policy, run: Run) -> tuple[Array, Array, bool]:  # [K], [K]
+    """Return V_k(π) of all samples, a bound on the error of each, and whether there was time for all of them.
+
+    A policy may be proper and yet take so long that no bound on its cost can be computed in floating point: then the
+    cost is given as infinite, and so is the error. The same where time ran out.
     """
     rows = _Chain.build(model, policy)
     left_out = []
@@ -203,13 +206,13 @@ def _policy_values(model: UMDP, policy: Policy, run: Run) -> tuple[Array, Array,
             left_out.append(first)
             unknown = np.full(min(BLOCK, model.samples - first), np.inf)
             return unknown, unknown
-        numbers = rows.load(first)
-        value, epsilon, weight = _solve(numbers)
+        counted, proper = rows.proper_nodes(first)
+        value, epsilon, weight = _solve(rows, rows.load(first, counted))
         known = np.isfinite(epsilon)
-        error = np.where(known, epsilon, 0.0) * _at_start(rows, weight)
-        error[numbers.proper & ~known] = np.inf
-        found = _at_start(rows, np.where(known, value, 0.0))
-        return np.where(numbers.proper & known, found, np.inf), error
+        error = np.where(known, epsilon, 0.0) * rows.at_start(weight)
+        error[proper & ~known] = np.inf
+        found = rows.at_start(np.where(known, value, 0.0))
+        return np.where(proper & known, found, np.inf), error
 
     parts = _each_block(work, rows, run.threads)
     value, error = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -217,12 +220,47 @@ def _policy_values(model: UMDP, policy: Policy, run: Run) -> tuple[Array, Array,
 
 
 def _each_block(work: Callable[[int], T], rows: "_Chain", threads: int) -> list[T]:
-    """What `work` makes of the first sample of each block, in threads if the chain is long."""
+    """Call `work` with the first sample of each block, in threads if the chain is long; return the results in order."""
     return each(work, range(0, rows.model.samples, BLOCK), threads if rows.order.size >= SMALL else 1)
 
 
-def _at_start(rows: "_Chain", node_value: Array) -> Array:  # [k]
-    return np.asarray(rows.policy.start_weight @ node_value[rows.start])
+@dataclass(frozen=True, eq=False)
+class _Controller:
+    """The edges of a controller: one for each transition of each choice that a node may take."""
+
+    policy: Policy
+    ptr: Array  # [N+1] where the edges of each node begin
+    transition: Array  # of each edge; it leads to `policy.next_node`
+    live: Array  # of each edge: whether it is positive in some sample
+
+    @classmethod
+    def of(cls, model: UMDP, policy: Policy) -> "_Controller":
+        check_same_graph(model, check_policy(policy).graph)
+        transition = ranges(model.graph.trans_ptr[policy.choice], np.diff(policy.next_ptr))
+        ptr = read_only(policy.next_ptr[policy.entry_ptr])
+        return cls(policy, ptr, transition, model.ever_live[transition])
+
+    def explore(self, start: Array) -> Array:
+        """Return the nodes that can be visited, nearest to a goal first, goals left out; then those that reach none."""
+        policy = self.policy
+        every = read_only(np.arange(self.live.size, dtype=np.int32))
+        visited = reach.breadth_first(reach.Edges(self.ptr, every, policy.next_node), self.live, start)
+        edge, owner = self.edges_of(visited)
+        back_ptr, back = reach.predecessors(read_only(policy.next_node[edge]), policy.nodes)
+        goals = visited[policy.graph.goal[policy.node_state[visited]]]
+        outward = reach.breadth_first(
+            _edges(back_ptr, back, visited[owner]), np.ones(edge.size, bool), read_only(goals)
+        )
+        rest = np.ones(policy.nodes, bool)
+        rest[outward] = False
+        return np.concatenate([outward[goals.size :], visited[rest[visited]]])
+
+    def edges_of(self, nodes: Array) -> tuple[Array, Array]:
+        """Return the live edges of nodes, in their order, and which of these nodes each belongs to."""
+        length = self.ptr[nodes + 1] - self.ptr[nodes]
+        edge, owner = ranges(self.ptr[nodes], length), np.repeat(np.arange(nodes.size, dtype=np.int32), length)
+        live = self.live[edge]
+        return edge[live], owner[live]
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,132 +269,183 @@ class _Chain:
 
     model: UMDP
     policy: Policy
-    order: Array
-    start: Array
-    row_ptr: Array
-    target: Array
-    transition: Array
-    share: Array
+    order: Array  # the node of each row
+    start: Array  # the row of each start node
+    outcomes: chain.Outcomes
+    entries: chain.Entries
+    owner: Array  # the row of each outcome
+    target: Array  # of each outcome
     part_ptr: Array  # where each component begins; it leads only to itself, to earlier ones and to goals
-    surely: bool  # every visited node reaches a goal by transitions that are positive in all samples
 
     @classmethod
     def build(cls, model: UMDP, policy: Policy, start: Array | None = None) -> "_Chain":
-        """The nodes that are visited from the start of the policy, or from other nodes."""
-        graph = model.graph
+        """Return the chain of the nodes that are visited from the start of the policy, or from other nodes."""
+        controller = _Controller.of(model, policy)
         start = policy.start_node if start is None else start
-        goal_node = graph.goal[policy.node_state]
-        shape = (policy.entry_ptr, policy.choice, policy.next_ptr, policy.next_node, graph.trans_ptr)
-        full = (policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node, graph.trans_ptr)
-        order = chain.explore(*shape, model.ever_live, start, goal_node)
-        _, row_ptr, target, _, _ = chain.rows(order, *full, goal_node, model.ever_live)
-        sequence, part_ptr = chain.components(row_ptr, target)
+        order = controller.explore(start)
+        _, owner, target, _ = _rows(controller, order)
+        sequence, part_ptr = chain.components(_row_ptr(owner, order.size), target)
         order = order[sequence]
-        place, row_ptr, target, transition, share = chain.rows(order, *full, goal_node, model.ever_live)
-        always = model.always_live[transition].astype(float)[:, None]
-        always.flags.writeable = False
-        every = np.arange(order.size, dtype=np.int32)
-        surely = bool(chain.proper(row_ptr, target, np.arange(target.size), always, 0, 1, every)[1][0])
-        return cls(model, policy, order, place[start], row_ptr, target, transition, share, part_ptr, surely)
+        edge, owner, target, place = _rows(controller, order)
+        share = np.repeat(policy.weight, np.diff(policy.next_ptr))[edge]
+        outcomes = chain.Outcomes(_row_ptr(owner, order.size), controller.transition[edge], share)
+        count = policy.entry_ptr[order + 1] - policy.entry_ptr[order]
+        entry = ranges(policy.entry_ptr[order], count)
+        entries = chain.Entries(pointers(count), policy.choice[entry], policy.weight[entry])
+        return cls(model, policy, order, place[start], outcomes, entries, owner, target, part_ptr)
 
-    def load(self, first: int) -> "_Numbers":
-        """The numbers of a block of samples, without those in which the policy is improper."""
-        prob, cost, leave = self.read(first)
-        samples = cost.shape[1]
-        counts, proper = np.ones(cost.shape, bool), np.ones(samples, bool)
+    @cached_property
+    def surely(self) -> bool:
+        """Whether every node reaches a goal by transitions that are positive in all samples."""
+        return bool(self.reach_by(self.model.always_live[self.outcomes.transition][:, None])[1].all())
+
+    def live(self, first: int) -> Array:  # [outcomes, k]
+        """Return which outcomes are possible in each sample of a block.
+
+        The model's own probabilities decide, as their products may be too small to be told from zero.
+        """
+        return np.ascontiguousarray(self.model.prob[self.outcomes.transition, first : first + BLOCK] > 0)
+
+    def reach_by(self, live: Array) -> tuple[Array, Array]:  # [N, k], [N, k]
+        """Return which nodes are visited by live outcomes, and from which nodes a goal is reached surely."""
+        nodes, edges = self.order.size, np.arange(self.target.size, dtype=np.int32)
+        forward = _edges(np.append(self.outcomes.row_ptr, edges.size), edges, self.target)
+        back_ptr, back = reach.predecessors(forward.other, nodes + 1)
+        backward = _edges(back_ptr, back, self.owner)
+        visited, ends = np.ones((nodes, live.shape[1]), bool), np.ones((nodes, live.shape[1]), bool)
+        chain.reach_goals(forward, backward, live, self.start, visited, ends)
+        return visited, ends
+
+    def reach_goals(self, first: int) -> tuple[Array, Array]:  # [N, k], [N, k]
+        """Return what `reach_by` finds in a block of samples; if every node surely ends, all are taken as visited."""
         if not self.surely:
-            visited, proper = chain.proper(
-                self.row_ptr, self.target, self.transition, self.model.prob, first, samples, self.start
-            )
-            chain.silence(self.row_ptr, visited, proper, prob, cost)
-            counts = visited[:-1] & proper
-        _doubt_rare_exits(cost, leave, counts)
-        return _Numbers(self, prob, cost, proper)
+            return self.reach_by(self.live(first))
+        everything = np.ones((self.order.size, min(BLOCK, self.model.samples - first)), bool)
+        return everything, everything
 
-    def read(self, first: int) -> tuple[Array, Array, Array]:
-        """Probabilities, costs and the chances to leave each node, in a block of samples."""
-        model, policy = self.model, self.policy
-        count = min(BLOCK, model.samples - first)
-        prob = np.empty((self.target.size, count))
-        cost, leave = np.empty((self.order.size, count)), np.empty((self.order.size, count))
-        chain.load(
-            self.order, policy.entry_ptr, policy.choice, policy.weight, self.row_ptr, self.transition,
-            self.share, model.prob, model.cost, first, prob, cost, leave,
-        )  # fmt: skip
-        return prob, cost, leave
+    def proper_nodes(self, first: int) -> tuple[Array, Array]:  # [N, k], [k]
+        """Return the visited nodes of a block of samples, none where the policy is improper, and where it is proper."""
+        visited, ends = self.reach_goals(first)
+        proper = np.asarray((ends | ~visited).all(axis=0))
+        return visited & proper, proper
 
+    def load(self, first: int, counted: Array) -> chain.System:
+        """Return the equations of a block of samples, all zero at nodes that do not count in a sample."""
+        model, shape = self.model, counted.shape
+        prob, cost, leave = np.empty((self.target.size, shape[1])), np.empty(shape), np.empty(shape)
+        chain.load(self.outcomes, self.entries, model.prob, model.cost, first, prob, cost, leave)
+        if not counted.all():
+            prob[~counted[self.owner]] = 0.0
+            cost[~counted] = 0.0
+        # The chance to leave may be a product that is zero to the computer. Then nothing is proved of the node.
+        cost[counted & (leave < UNDERFLOW)] = np.inf
+        return chain.System(self.outcomes.row_ptr, self.target, prob, cost)
 
-@dataclass(frozen=True, eq=False)
-class _Numbers:
-    """A block of samples on a chain; all zero in samples where the policy is improper."""
-
-    rows: _Chain
-    prob: Array
-    cost: Array
-    proper: Array
+    def at_start(self, node_value: Array) -> Array:  # [k]
+        """Return the mean of the values of the start nodes."""
+        return np.asarray(self.policy.start_weight @ node_value[self.start])
 
 
-def _doubt_rare_exits(cost: Array, leave: Array, counts: Array) -> None:
-    """Make the cost infinite at nodes that are left with a chance too small for these numbers.
+def _rows(controller: _Controller, order: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the edges of nodes in this order, without self-loops, the row and the target row of each, and all rows.
 
-    The chance may be a product that is zero to the computer. With such a cost nothing is proved of the node.
+    The last array has the row of each node; goals share the row after the last.
     """
-    cost[counts & (leave < chain.TINY)] = np.inf
+    place = np.full(controller.policy.nodes, order.size, np.int32)
+    place[order] = np.arange(order.size)
+    edge, owner = controller.edges_of(order)
+    target = place[controller.policy.next_node[edge]]
+    leaves = target != owner
+    return edge[leaves], owner[leaves], target[leaves], place
 
 
-def _solve(numbers: _Numbers) -> tuple[Array, Array, Array]:
-    """Values, ε and weights such that the true values lie within value ± ε·weight."""
-    guess = _Guess.first(numbers)
-    epsilon = np.empty(numbers.cost.shape[1])
-    chain.prove(*guess.arrays, epsilon)
-    error = epsilon * guess.weight.max(axis=0)
-    if guess.improve(error):
-        chain.prove(*guess.arrays, epsilon)
+def _edges(ptr: Array, edge: Array, other: Array) -> reach.Edges:
+    return reach.Edges(read_only(ptr), read_only(edge), read_only(other.view()))
+
+
+def _row_ptr(owner: Array, rows: int) -> Array:
+    return pointers(np.bincount(owner, minlength=rows))
+
+
+def _solve(rows: _Chain, system: chain.System) -> tuple[Array, Array, Array]:
+    """Return values, ε and weights such that the true values lie within value ± ε·weight."""
+    guess = _Guess.by_sweeps(rows, system)
+    epsilon = guess.ratio().max(axis=0)
+    if guess.improve(epsilon * guess.weight.max(axis=0)):
+        epsilon = guess.ratio().max(axis=0)
     return guess.value, epsilon, guess.weight
+
+
+def _solve_nodes(rows: _Chain, system: chain.System, live: Array) -> tuple[Array, Array]:
+    """Return the value of each node and a bound on its error.
+
+    The nodes that can be visited from a node are a chain of their own, so that only their ratios count.
+    """
+    guess = _Guess.by_sweeps(rows, system)
+
+    def prove() -> Array:
+        ratio = guess.ratio()
+        chain.largest_ahead(rows.part_ptr, system.row_ptr, system.target, live, ratio)
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isfinite(ratio), ratio * guess.weight, np.inf)[:-1]
+
+    error = prove()
+    swept = guess.value[:-1].copy()
+    if not guess.improve(error.max(axis=0, initial=0.0)):
+        return swept, error
+    # Nodes that reach a goal soon may be known from the sweeps, where others spoil the factors.
+    better_error = prove()
+    better = better_error < error
+    return np.where(better, guess.value[:-1], swept), np.where(better, better_error, error)
 
 
 @dataclass(frozen=True, eq=False)
 class _Guess:
     """Values and expected steps of all nodes in a block of samples, to be proved; both are zero at the goals."""
 
-    numbers: _Numbers
-    value: Array  # [nodes + 1, k]
-    weight: Array  # [nodes + 1, k]
+    system: chain.System
+    part_ptr: Array
+    value: Array  # [N+1, k]
+    weight: Array  # [N+1, k]
     direct: Array  # [components, k] which were not swept but solved directly
 
     @classmethod
-    def first(cls, numbers: _Numbers) -> "_Guess":
-        """By sweeps, and directly where sweeps are slow."""
-        nodes, samples = numbers.cost.shape
-        direct = np.zeros((numbers.rows.part_ptr.size - 1, samples), bool)
-        guess = cls(numbers, np.zeros((nodes + 1, samples)), np.zeros((nodes + 1, samples)), direct)
-        guess._settle(0)
+    def by_sweeps(cls, rows: _Chain, system: chain.System) -> "_Guess":
+        """Return what sweeps find, and direct solutions where they are slow."""
+        nodes, samples = system.cost.shape
+        direct = np.zeros((rows.part_ptr.size - 1, samples), bool)
+        guess = cls(system, rows.part_ptr, np.zeros((nodes + 1, samples)), np.zeros((nodes + 1, samples)), direct)
+        guess._solve_from(0)
         return guess
 
-    @property
-    def arrays(self) -> tuple[Array, ...]:
-        """What the kernels take: the equations and what is held to solve them."""
-        rows, numbers = self.numbers.rows, self.numbers
-        return rows.row_ptr, rows.target, numbers.prob, numbers.cost, self.value, self.weight
+    def ratio(self) -> Array:  # [N+1, k]
+        """Return the r/d of each node (see `chain.error_ratio`), the largest of which bounds the error; 0 at goals."""
+        ratio = np.zeros_like(self.value)
+        chain.error_ratio(self.system, self.value, self.weight, ratio)
+        return ratio
 
     def improve(self, error: Array) -> bool:
-        """Solve directly what makes the errors of some samples too large; whether there is anything to be solved."""
+        """Solve directly what makes the errors of some samples too large; return whether there was anything."""
         highest, longest = self.value.max(axis=0), self.weight.max(axis=0)
         loose = ~(error <= GOOD_ERROR * highest)
         if not loose.any():
             return False
         limit = np.full(loose.shape, np.inf)
         limit[loose] = GOOD_ERROR * highest[loose] / np.maximum(longest[loose], 1.0)
-        part_ptr = self.numbers.rows.part_ptr
-        first = chain.mark(part_ptr, *self.arrays, limit, self.direct)
-        self._settle(first)
-        return bool(first < part_ptr.size - 1)
+        # A component of one node is as exact as can be.
+        worst = np.maximum.reduceat(self.ratio(), self.part_ptr[:-1], axis=0)
+        fresh = (worst > limit) & ~self.direct & (np.diff(self.part_ptr) > 1)[:, None]
+        if not fresh.any():
+            return False
+        self.direct[fresh] = True
+        self._solve_from(int(fresh.any(axis=1).argmax()))
+        return True
 
-    def _settle(self, part: int) -> None:
-        """Go through the components from one on; what follows them is known."""
-        part_ptr = self.numbers.rows.part_ptr
+    def _solve_from(self, part: int) -> None:
+        """Solve the components from one on; those before it, which it leads to, are solved."""
+        part_ptr = self.part_ptr
         while True:
-            part = chain.settle(part_ptr, part, *self.arrays, SWEEPS, TOLERANCE, DENSE, self.direct)
+            part = chain.solve_components(part_ptr, part, self.system, self.value, self.weight, DENSE, self.direct)
             if part == part_ptr.size - 1:
                 return
             for k in np.flatnonzero(self.direct[part]):
@@ -364,67 +453,20 @@ class _Guess:
             part += 1
 
     def _factorise(self, begin: int, end: int, k: int) -> None:
-        """Values and expected steps of a component in one sample by a sparse factorisation of I − P."""
-        rows, size = self.numbers.rows, end - begin
-        outcomes = slice(rows.row_ptr[begin], rows.row_ptr[end])
-        row = np.repeat(np.arange(size), np.diff(rows.row_ptr[begin : end + 1]))
-        target, prob = rows.target[outcomes], self.numbers.prob[outcomes, k]
+        """Compute values and steps of a component in one sample by a sparse factorisation of I − P."""
+        system, size = self.system, end - begin
+        outcomes = slice(system.row_ptr[begin], system.row_ptr[end])
+        row = np.repeat(np.arange(size), np.diff(system.row_ptr[begin : end + 1]))
+        target, prob = system.target[outcomes], system.prob[outcomes, k]
         inside = (target >= begin) & (target < end)
         leaves = ~inside & (prob > 0)
 
-        def carried(held: Array) -> Array:
+        def ahead(held: Array) -> Array:
             return np.bincount(row[leaves], prob[leaves] * held[target[leaves], k], size)
 
-        right = np.column_stack([self.numbers.cost[begin:end, k] + carried(self.value), 1.0 + carried(self.weight)])
+        right = np.column_stack([system.cost[begin:end, k] + ahead(self.value), 1.0 + ahead(self.weight)])
         if not np.isfinite(right).all():  # nothing will be proved
             return
-        with suppress(SolverFailed):  # it takes so long that the factors are singular in these numbers
+        with suppress(SolverFailed):  # it takes so long that the factors are singular in floating point
             solved = solve_chain(row, np.where(inside, target - begin, size), prob, right)
             self.value[begin:end, k], self.weight[begin:end, k] = solved.T
-
-
-def _all_nodes(model: UMDP, policy: Policy) -> tuple[_Chain, Entering]:
-    """The chain of a policy that may start at any of its nodes."""
-    check_same_graph(model, check_policy(policy).graph)
-    every = np.arange(policy.nodes, dtype=np.int32)
-    every.flags.writeable = False
-    rows = _Chain.build(model, policy, every)
-    return rows, chain.entering(rows.row_ptr, rows.target)
-
-
-def _ends(rows: _Chain, entering: Entering, first: int, samples: int) -> Array:
-    """From which nodes, in the order of the chain, a goal is reached with probability one in a block of samples."""
-    ends = np.ones((rows.order.size, samples), bool)
-    if not rows.surely:
-        chain.surely_ends(*entering, rows.transition, rows.model.prob, first, ends)
-    return ends
-
-
-def _load_nodes(rows: _Chain, entering: Entering, first: int) -> tuple[_Numbers, Array]:
-    """The numbers of a block of samples, zero where a node is improper, and which nodes are proper."""
-    prob, cost, leave = rows.read(first)
-    ends = _ends(rows, entering, first, cost.shape[1])
-    if not rows.surely:
-        chain.silence(rows.row_ptr, ends, np.ones(cost.shape[1], bool), prob, cost)
-    _doubt_rare_exits(cost, leave, ends)
-    return _Numbers(rows, prob, cost, np.asarray(ends.all(axis=0))), ends
-
-
-def _solve_nodes(numbers: _Numbers, entering: Entering, first: int) -> tuple[Array, Array]:
-    """The value of each node and a bound on its error."""
-    rows = numbers.rows
-    guess = _Guess.first(numbers)
-
-    def prove() -> Array:
-        error = np.empty(numbers.cost.shape)
-        chain.prove_nodes(rows.part_ptr, *guess.arrays, *entering, rows.transition, rows.model.prob, first, error)
-        return error
-
-    error = prove()
-    swept = guess.value[:-1].copy()
-    if not guess.improve(error.max(axis=0, initial=0.0)):
-        return swept, error
-    # Nodes that come to an end soon may be known from the sweeps, where others spoil the factors.
-    better_error = prove()
-    better = better_error < error
-    return np.where(better, guess.value[:-1], swept), np.where(better, better_error, error)

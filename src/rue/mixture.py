@@ -30,21 +30,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rue import mixture_kernels as mixture
-from rue import structure_kernels as reach
-from rue._arrays import Array
-from rue._linear import ranges, solve_chain
+from rue._arrays import Array, ranges
+from rue._linear import solve_chain
 from rue.baselines import Average
 from rue.controllers import mix_policies
 from rue.errors import SolverFailed
 from rue.fallbacks import infeasible
 from rue.judge import judge
 from rue.matrix_game import Game, solve_game
-from rue.model import UMDP, surely_reaching
+from rue.model import UMDP
 from rue.policy import Policy, complete_choices
 from rue.recursion.one_step import policy_at_hand
 from rue.recursion.solvers import Regret, WorstCase
 from rue.solution import Inner, Interval, Outcome, Run, Solver, Status
-from rue.structure import sweep_order
+from rue.structure import reaching_goal, surely_reaching, sweep_order
 from rue.values import OptimalValues, optimal_values, regret_gap
 
 # A new policy must improve the value of the game by this fraction.
@@ -210,7 +209,7 @@ class _Search:
     @classmethod
     def build(cls, model: UMDP, values: OptimalValues) -> "_Search":
         graph = model.graph
-        order = sweep_order(model, model.ever_live, np.ones(graph.states, bool), np.ones(graph.choices, bool))
+        order = sweep_order(graph, model.ever_live)
         return cls(model, order, regret_gap(model, values))
 
     def greedy(self, belief: Array) -> Array:  # [S]
@@ -328,11 +327,7 @@ class _Search:
         model, graph = self.model, self.model.graph
         within = np.zeros(graph.choices, bool)
         within[choice[~graph.goal]] = True
-        seen, _ = reach.backward(
-            *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
-            np.ones(graph.states, bool), within, model.always_live,
-        )  # fmt: skip
-        if seen.all():
+        if reaching_goal(graph, model.always_live, within).size == graph.states:
             return np.ones((graph.states, model.samples), bool)
         columns = [surely_reaching(model.graph, model.prob[:, k] > 0, within)[0] for k in range(model.samples)]
         return np.column_stack(columns)

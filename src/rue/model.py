@@ -14,25 +14,24 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import chain, count
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue import _arrays
 from rue import structure_kernels as reach
-from rue._arrays import Array, Flat
-from rue._check import frozen_array, in_all, index_array, labels, whole_number
+from rue._arrays import Array, pointers, read_only
+from rue._check import frozen_array, in_all, index_array, labels, number_array, real_number, whole_number
 from rue._text import frozen, thawed
 from rue.errors import BadInput
+from rue.structure import all_states_reach_goal, reaching_goal, surely_reaching, visited_states
 
 # Rows are accepted when they sum to one within this, and then divided by their sum.
 ROW_TOLERANCE = 1e-8
 LARGEST_COST = 1e100
-# From so many samples on, a better order of the states is worth the time to find it.
-MANY_SAMPLES = 4
-# Of a grid in a layout; each picture has a number for each cell.
+# Of a grid in a layout: a picture has a number for each cell.
 MOST_CELLS = 100_000_000
 
 T = TypeVar("T")
@@ -78,23 +77,28 @@ class Graph:
     @cached_property
     def goal(self) -> Array:  # [S]
         """Which states are goals: those without choices."""
-        return _freeze(np.diff(self.choice_ptr) == 0)
+        return read_only(np.diff(self.choice_ptr) == 0)
 
     @cached_property
     def choice_state(self) -> Array:  # [C]
         """The state of each choice."""
-        return _freeze(np.repeat(np.arange(self.states, dtype=np.int32), np.diff(self.choice_ptr)))
+        return read_only(np.repeat(np.arange(self.states, dtype=np.int32), np.diff(self.choice_ptr)))
 
     @cached_property
     def trans_choice(self) -> Array:  # [T]
         """The choice of each transition."""
-        return _freeze(np.repeat(np.arange(self.choices, dtype=np.int32), np.diff(self.trans_ptr)))
+        return read_only(np.repeat(np.arange(self.choices, dtype=np.int32), np.diff(self.trans_ptr)))
+
+    @cached_property
+    def trans_state(self) -> Array:  # [T]
+        """The state that each transition leaves."""
+        return read_only(np.repeat(np.arange(self.states, dtype=np.int32), np.diff(self.trans_ptr[self.choice_ptr])))
 
     @cached_property
     def predecessors(self) -> tuple[Array, Array]:  # [S+1], [T]
         """The transitions that enter each state."""
         ptr, transition = reach.predecessors(self.successor, self.states)
-        return _freeze(ptr), _freeze(transition)
+        return read_only(ptr), read_only(transition)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -146,6 +150,21 @@ GRAPH_FIELDS: dict[str, type] = {
 
 
 @dataclass(frozen=True, eq=False)
+class Flat:
+    """S states, C choices (state-action pairs), T transitions, K samples, as flat arrays."""
+
+    choice_ptr: Array  # [S+1]
+    action: Array  # [C]
+    trans_ptr: Array  # [C+1]
+    successor: Array  # [T]
+    prob: Array  # [T, K]
+    cost: Array  # [C, K]
+    initial: int
+    state_label: tuple[str, ...] | None = None
+    action_label: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class UMDP:
     """An uncertain Markov decision process: K samples on one graph. Frozen and always valid.
 
@@ -190,7 +209,7 @@ class UMDP:
         A row of zeros in every sample says that there is no such action in that state. With `discount`
         the problem may go on for ever and costs may be negative (see `with_discount`).
         """
-        flat = _arrays.from_dense(transition, cost, _integer("initial", initial), goals)
+        flat = _flat_from_dense(transition, cost, _integer("initial", initial), goals)
         state_label = labels("state", states)
         _check_labels("state", state_label, flat.choice_ptr.size - 1)
         return cls.from_flat(replace(flat, state_label=state_label, action_label=labels("action", actions)), discount)
@@ -199,7 +218,7 @@ class UMDP:
     def from_flat(cls, flat: Flat, discount: float | None = None) -> "UMDP":
         """A model from flat arrays; with `discount`, from those of a discounted problem."""
         if discount is not None:
-            flat = _arrays.with_discount(flat, discount)
+            flat = _discounted(flat, discount)
         graph = Graph(
             flat.choice_ptr, flat.action, flat.trans_ptr, flat.successor,
             flat.initial, flat.state_label, flat.action_label,
@@ -232,8 +251,8 @@ class UMDP:
         if index.size == 0:
             raise BadInput("the subset has no samples; expected at least one")
         labels = None if self.sample_label is None else tuple(self.sample_label[k] for k in index)
-        scenery = {name: _freeze(values[:, index]) for name, values in self.scenery.items()}
-        return UMDP(self.graph, _freeze(self.prob[:, index]), _freeze(self.cost[:, index]), labels, scenery)
+        scenery = {name: read_only(values[:, index]) for name, values in self.scenery.items()}
+        return UMDP(self.graph, read_only(self.prob[:, index]), read_only(self.cost[:, index]), labels, scenery)
 
     @property
     def samples(self) -> int:
@@ -280,6 +299,105 @@ class UMDP:
         )
 
 
+def _flat_from_dense(transition: ArrayLike, cost: ArrayLike, initial: int, goals: ArrayLike) -> Flat:
+    """Flat arrays from `transition[K,S,A,S]` and `cost[K,S,A]` or `cost[K,S,A,S]`.
+
+    A row of zeros in every sample means that the action does not exist in that state. A cost per
+    transition becomes the expected cost of the choice, C̄(s,a) = Σ T(s,a,s') C(s,a,s').
+    """
+    table = number_array("transition", transition)
+    price = number_array("cost", cost)
+    if table.ndim != 4 or table.shape[1] != table.shape[3]:
+        raise BadInput(f"transition has shape {table.shape}; expected [samples, states, actions, states]")
+    samples, states = table.shape[:2]
+    if samples == 0:
+        raise BadInput("there are no samples; expected at least one")
+    if price.shape not in (table.shape[:3], table.shape):
+        raise BadInput(f"cost has shape {price.shape}; expected {table.shape[:3]} or {table.shape} to match transition")
+    is_goal = np.isin(np.arange(states), index_array("goal", goals, states))
+    exists = (table != 0).any(axis=(0, 3)) & ~is_goal[:, None]  # [S, A]
+    _refuse_states_without_actions(exists, is_goal)
+    if price.ndim == 4:
+        price = np.where(table > 0, table * price, 0.0).sum(axis=3)
+    state, action = np.nonzero(exists)
+    rows = table[:, state, action, :]  # [K, C, S]
+    used = (rows != 0).any(axis=0)  # [C, S]
+    choice, successor = np.nonzero(used)
+    return Flat(
+        choice_ptr=pointers(np.bincount(state, minlength=states)),
+        action=action,
+        trans_ptr=pointers(np.bincount(choice, minlength=state.size)),
+        successor=successor,
+        prob=rows[:, choice, successor].T,
+        cost=price[:, state, action].T,
+        initial=initial,
+    )
+
+
+def _discounted(flat: Flat, discount: float) -> Flat:
+    """The shortest path that is equivalent to a discounted problem.
+
+    Every step goes on with probability γ and else ends in a new goal, "end" (or "end 2", if there is one). Costs may be
+    negative (rewards): then all are shifted up by the same amount per step, and goals become states that wait for
+    the end, so that each policy takes the same number of steps, 1/(1−γ) in expectation, and pays the
+    same shift. Values move by a constant; regrets stay what they were.
+    """
+    wanted = "a number between 0 and 1, both excluded"
+    if real_number("discount", discount, wanted, 0, 1) in (0, 1):
+        raise BadInput(f"discount is {discount}; expected {wanted}")
+    finite = flat.cost[np.isfinite(flat.cost)]
+    shift = max(0.0, -float(finite.min())) if finite.size else 0.0
+    if shift > 0:
+        flat = _let_goals_wait(replace(flat, cost=flat.cost + shift), shift)
+    states = flat.choice_ptr.size - 1
+    choices = flat.action.size
+    ends = flat.trans_ptr[1:]  # the new transition of a choice comes last
+    samples = flat.prob.shape[1]
+    return replace(
+        flat,
+        choice_ptr=np.append(flat.choice_ptr, flat.choice_ptr[-1]),
+        trans_ptr=flat.trans_ptr + np.arange(choices + 1),
+        successor=np.insert(flat.successor, ends, states),
+        prob=np.insert(flat.prob * discount, ends, np.full((1, samples), 1 - discount), axis=0),
+        state_label=None if flat.state_label is None else (*flat.state_label, _free_name("end", flat.state_label)),
+    )
+
+
+def _free_name(name: str, used: tuple[str, ...]) -> str:
+    """The name, with a number if it is used already."""
+    taken = set(used)
+    return next(new for new in chain([name], (f"{name} {number}" for number in count(2))) if new not in taken)
+
+
+def _let_goals_wait(flat: Flat, shift: float) -> Flat:
+    """Give each goal one action, 0, that stays there and pays the shift."""
+    states = flat.choice_ptr.size - 1
+    goals = np.flatnonzero(np.diff(flat.choice_ptr) == 0)
+    place = flat.choice_ptr[goals]
+    row = flat.trans_ptr[place]
+    samples = flat.prob.shape[1]
+    state = np.insert(np.repeat(np.arange(states), np.diff(flat.choice_ptr)), place, goals)
+    length = np.insert(np.diff(flat.trans_ptr), place, 1)
+    return replace(
+        flat,
+        choice_ptr=pointers(np.bincount(state, minlength=states)),
+        action=np.insert(flat.action, place, 0),
+        trans_ptr=pointers(length),
+        successor=np.insert(flat.successor, row, goals),
+        prob=np.insert(flat.prob, row, np.ones((1, samples)), axis=0),
+        cost=np.insert(flat.cost, place, np.full((1, samples), shift), axis=0),
+    )
+
+
+def _refuse_states_without_actions(exists: Array, is_goal: Array) -> None:
+    stuck = np.flatnonzero(~exists.any(axis=1) & ~is_goal)
+    if stuck.size:
+        raise BadInput(
+            f"state {stuck[0]} has no action and is no goal; expected an action or a place in goals; "
+            f"{in_all(stuck.size, 'state', 'so')}"
+        )
+
+
 def check_model(model: object) -> UMDP:
     """The model, if it is one."""
     if not isinstance(model, UMDP):
@@ -297,11 +415,6 @@ def check_same_graph(model: UMDP, graph: Graph) -> None:
         f"{graph.fingerprint}); expected {model.graph.states} states, {model.graph.choices} choices, "
         f"fingerprint {model.graph.fingerprint}"
     )
-
-
-def _freeze(array: Array) -> Array:
-    array.flags.writeable = False
-    return array
 
 
 def _integer(name: str, value: object) -> int:
@@ -443,7 +556,7 @@ def _check_prob(model: UMDP) -> Array:
     # A row that was divided by its sum once is left alone, whatever its length: saving and loading changes nothing.
     settled = 2.0**-52 * (int(np.diff(graph.trans_ptr).max(initial=0)) + 4)
     if worst <= settled or graph.choices == 0:
-        return _freeze(support)
+        return read_only(support)
     total = np.add.reduceat(prob, graph.trans_ptr[:-1], axis=0)
     off = np.abs(total - 1) > ROW_TOLERANCE
     if off.any():
@@ -452,8 +565,8 @@ def _check_prob(model: UMDP) -> Array:
             f"probabilities of {graph.describe_choice(choice)} sum to {total[choice, sample]:.10g} in sample "
             f"{model.sample_name(sample)}; expected 1; {in_all(int(off.any(axis=1).sum()), 'choice')}"
         )
-    object.__setattr__(model, "prob", _freeze(prob / np.repeat(total, np.diff(graph.trans_ptr), axis=0)))
-    return _freeze(support)
+    object.__setattr__(model, "prob", read_only(prob / np.repeat(total, np.diff(graph.trans_ptr), axis=0)))
+    return read_only(support)
 
 
 def _check_cost(model: UMDP) -> None:
@@ -480,96 +593,21 @@ def _check_cost(model: UMDP) -> None:
             )
 
 
-def surely_reaching(graph: Graph, live: Array, within: Array | None = None) -> tuple[Array, Array]:
-    """States from which some policy reaches a goal with probability one, and the choices it may use.
-
-    `live[T]` are the transitions that are possible, `within[C]` the choices to pick from. The states are the largest
-    set that can stay within itself and from all of which a goal can be reached.
-    """
-    alive = np.ones(graph.states, bool)
-    allowed = np.ones(graph.choices, bool) if within is None else within.copy()
-    while True:
-        seen, _ = reach.backward(
-            *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal, alive, allowed, live
-        )
-        if not (alive & ~seen).any():
-            return alive, allowed
-        reach.retreat(
-            graph.choice_ptr, *graph.predecessors, graph.trans_choice, graph.choice_state,
-            graph.goal, alive, allowed, live, seen,
-        )  # fmt: skip
-
-
-def all_states_reach_goal(model: UMDP) -> bool:
-    """Whether each state can reach a goal by transitions that are positive in every sample.
-
-    Then there are no dead ends in any sample, and everything that asks about them is answered at once.
-    """
-    return _breadth_first(model) is not None
-
-
-def outward_order(model: UMDP) -> Array | None:
-    """All states but the goals, nearest to a goal first, by transitions that are positive in every sample.
-
-    None if some state has no such way. Near is what costs little in the averaged model, where that order pays: if there
-    are several samples to sweep.
-    """
-
-    def compute() -> Array | None:
-        graph, order = model.graph, _breadth_first(model)
-        if order is not None and model.samples >= MANY_SAMPLES:
-            order = reach.nearest(
-                *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
-                model.always_live, model.prob, model.cost,
-            )  # fmt: skip
-        return None if order is None else _freeze(order[~graph.goal[order]])
-
-    return model.remember("outward_order", compute)
-
-
-def _breadth_first(model: UMDP) -> Array | None:
-    """All states from the goals outward, by transitions that are positive in every sample; None if some are missed."""
-
-    def compute() -> Array | None:
-        graph = model.graph
-        seen, order = reach.backward(
-            *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
-            np.ones(graph.states, bool), np.ones(graph.choices, bool), model.always_live,
-        )  # fmt: skip
-        return order if seen.all() else None
-
-    return model.remember("breadth_first", compute)
-
-
 def _check_goal_in_reach(model: UMDP) -> None:
     """Each sample on its own must have a policy that reaches a goal with probability one."""
     if all_states_reach_goal(model):
         return
     graph = model.graph
     hopeless = [k for k in range(model.samples) if not surely_reaching(graph, model.prob[:, k] > 0)[0][graph.initial]]
-    if not hopeless:
-        return
-    sample = hopeless[0]
-    state = _first_lost_state(model, sample)
-    raise BadInput(
-        f"no policy reaches a goal with probability one from the initial state "
-        f"{model.graph.state_name(model.graph.initial)} in sample {model.sample_name(sample)}: no goal can be reached "
-        f"from state {model.graph.state_name(state)}; expected a way round such states; "
-        f"{in_all(len(hopeless), 'sample')}"
-    )
-
-
-def _first_lost_state(model: UMDP, sample: int) -> int:
-    """The first state, breadth first from the initial one, from which a sample's graph has no way to a goal."""
-    graph = model.graph
-    live = model.prob[:, sample] > 0
-    allowed = np.ones(graph.choices, bool)
-    _, order = reach.forward(graph.choice_ptr, graph.trans_ptr, graph.successor, graph.initial, allowed, live)
-    seen, _ = reach.backward(
-        *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
-        np.ones(graph.states, bool), allowed, live,
-    )  # fmt: skip
-    return int(order[~seen[order]][0])
+    if hopeless:
+        live = model.prob[:, hopeless[0]] > 0
+        visited = visited_states(graph, live)
+        lost = visited[~np.isin(visited, reaching_goal(graph, live))]
+        raise BadInput(
+            f"no policy reaches a goal with probability one from the initial state {graph.state_name(graph.initial)} "
+            f"in sample {model.sample_name(hopeless[0])}: no goal can be reached from state "
+            f"{graph.state_name(int(lost[0]))}; expected a way round such states; {in_all(len(hopeless), 'sample')}"
+        )
 
 
 def typical_cost(model: UMDP) -> float:

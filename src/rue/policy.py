@@ -28,9 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._arrays import Array
+from rue._arrays import Array, ranges
 from rue._check import frozen_array, in_all, number_array
-from rue._linear import ranges
 from rue._text import thawed
 from rue.errors import BadInput
 from rue.model import GRAPH_FIELDS, UMDP, Graph

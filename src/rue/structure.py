@@ -1,138 +1,176 @@
-"""Questions about probability one, answered on the graph: exactly, never by waiting for a number to grow.
+"""Questions about probability one, answered on the graph: exactly, not by waiting for a number to grow.
 
-A transition may have probability zero in some samples, so each sample has a graph of its own. A state is a
-*dead end* of a sample if no policy reaches a goal from it with probability one there; its cost is infinite in
-that sample.
+A transition may have probability zero in some samples, so each sample has a graph of its own. A state is a *dead end*
+of a sample if no policy reaches a goal from it with probability one there; its cost is infinite in that sample.
 
-Where each state can reach a goal by transitions that are positive in all samples, which is one linear search,
-there are no dead ends and every other question is answered at once. Otherwise:
+If each state can reach a goal by transitions that are positive in all samples, there are no dead ends, and every other
+question is answered at once. Otherwise:
 
-- `surely_reaching(graph, live)` (in `model.py`) for one sample;
+- `surely_reaching(graph, live)` answers for one sample;
 - `jointly_proper`: states and choices among which a policy that tries every choice is proper in each sample;
 - `robustly_proper`: the same against an adversary who may change the sample at every step, which is what the
   recursions of `reg`, `cemr` and `robust` assume.
 
-`jointly_proper` is exact where all samples have the same support, and sound always: what it returns is proper.
-In general, whether a policy with memory exists that is proper in several MDPs at once is PSPACE-complete: where it
-finds none and each sample has one, `diagnosis` looks further.
+`jointly_proper` is exact where all samples have the same support, and sound always: what it returns is proper. In
+general, whether a policy with memory exists that is proper in several MDPs at once is PSPACE-complete: where
+`jointly_proper` finds none and each sample has one, `diagnosis` searches further.
+
+The model uses this module to check itself, so nothing here imports the model.
 """
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rue import structure_kernels as reach
-from rue._arrays import Array
-from rue.model import UMDP, Graph, all_states_reach_goal, outward_order, surely_reaching
+from rue._arrays import Array, read_only
+
+if TYPE_CHECKING:
+    from rue.model import UMDP, Graph
+
+# From this many samples on, a better order of the states is worth the time to find it.
+MANY_SAMPLES = 4
 
 
-def sweep_order(model: UMDP, live: Array, alive: Array, allowed: Array) -> Array:
-    """Alive non-goal states that can reach a goal, nearest first: the order in which values flow."""
-    graph = model.graph
-    _, order = reach.backward(
-        *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal, alive, allowed, live
-    )
+def visited_states(graph: "Graph", live: Array, allowed: Array | None = None) -> Array:
+    """Return the states that can be visited from the initial one, in breadth-first order."""
+    ptr = read_only(graph.trans_ptr[graph.choice_ptr])
+    edges = reach.Edges(ptr, read_only(np.arange(graph.transitions, dtype=np.int32)), graph.successor)
+    start = read_only(np.array([graph.initial], np.int32))
+    return np.asarray(reach.breadth_first(edges, _usable(graph, live, allowed), start))
+
+
+def reaching_goal(graph: "Graph", live: Array, allowed: Array | None = None) -> Array:
+    """Return the states from which a goal can be reached at all, in breadth-first order, goals first."""
+    edges = reach.Edges(*graph.predecessors, graph.trans_state)
+    goals = read_only(np.flatnonzero(graph.goal).astype(np.int32))
+    return np.asarray(reach.breadth_first(edges, _usable(graph, live, allowed), goals))
+
+
+def sweep_order(graph: "Graph", live: Array, allowed: Array | None = None) -> Array:
+    """Return the states that can reach a goal, nearest first and goals left out: the order of Gauss–Seidel sweeps."""
+    order = reaching_goal(graph, live, allowed)
     return np.asarray(order[~graph.goal[order]])
 
 
-def reaching(model: UMDP, sample: int) -> Array:  # [S]
-    """States from which a goal can be reached at all in a sample."""
-    graph = model.graph
-    seen, _ = reach.backward(
-        *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
-        np.ones(graph.states, bool), np.ones(graph.choices, bool), model.prob[:, sample] > 0,
-    )  # fmt: skip
-    return np.asarray(seen)
+def surely_reaching(graph: "Graph", live: Array, within: Array | None = None) -> tuple[Array, Array]:  # [S], [C]
+    """Return the states from which some policy reaches a goal with probability one, and the choices it may use.
+
+    `live[T]` are the transitions that are possible, `within[C]` the choices to pick from. The states are the largest
+    set that can stay within itself and from all of which a goal can be reached.
+    """
+    alive, allowed = _everything(graph, within)
+    while True:
+        seen = _mask(graph.states, reaching_goal(graph, live, allowed))
+        if not (alive & ~seen).any():
+            return alive, allowed
+        reach.retreat(_links(graph), alive, allowed, live, seen)
 
 
-def proper_in(model: UMDP, sample: int, within: Array | None = None) -> tuple[Array, Array]:  # [S], [C]
-    """States without a dead end in a sample, and the choices that never lead into one.
+def all_states_reach_goal(model: "UMDP") -> bool:
+    """Return whether each state can reach a goal by transitions that are positive in every sample.
+
+    Then there are no dead ends in any sample.
+    """
+    return _outward(model) is not None
+
+
+def outward_order(model: "UMDP") -> Array | None:
+    """Return all states but the goals, nearest to a goal first, by transitions that are positive in every sample.
+
+    None if some state has no such way. If there are several samples to sweep, near means a small cost in the averaged
+    model, else few steps.
+    """
+
+    def compute() -> Array | None:
+        graph, order = model.graph, _outward(model)
+        if order is not None and model.samples >= MANY_SAMPLES:
+            order = reach.nearest(_links(graph), model.always_live, model.prob, model.cost)
+        return None if order is None else read_only(order[~graph.goal[order]])
+
+    return model.remember("outward_order", compute)
+
+
+def _outward(model: "UMDP") -> Array | None:
+    """Return all states, breadth first from the goals, by transitions that are always positive; None if some miss."""
+
+    def compute() -> Array | None:
+        order = reaching_goal(model.graph, model.always_live)
+        return order if order.size == model.graph.states else None
+
+    return model.remember("breadth_first", compute)
+
+
+def proper_in(model: "UMDP", sample: int, within: Array | None = None) -> tuple[Array, Array]:  # [S], [C]
+    """Return the states that are no dead ends of a sample, and the choices that never lead into one.
 
     `within[C]` restricts the choices.
     """
     if within is None and all_states_reach_goal(model):
-        return _everything(model)
+        return _everything(model.graph)
     return surely_reaching(model.graph, model.prob[:, sample] > 0, within)
 
 
-def jointly_proper(model: UMDP) -> tuple[Array, Array]:  # [S], [C]
-    """States and choices such that trying all of these choices is proper in every sample."""
+def jointly_proper(model: "UMDP") -> tuple[Array, Array]:  # [S], [C]
+    """Return states and choices such that trying all of these choices is proper in every sample."""
     if all_states_reach_goal(model):
-        return _everything(model)
+        return _everything(model.graph)
     return model.remember("jointly_proper", lambda: _jointly_proper(model))
 
 
-def robustly_proper(model: UMDP, *, randomised: bool, within: Array | None = None) -> tuple[Array, Array]:  # [n], [C]
-    """States from which a policy reaches a goal whatever samples an adversary picks, and its safe choices.
+def robustly_proper(model: "UMDP", *, randomised: bool, within: Array | None = None) -> tuple[Array, Array]:  # [n], [C]
+    """Return the states from which a policy reaches a goal whatever samples an adversary picks, and its safe choices.
 
     `within[C]` restricts the choices, as pruning does. The states come without goals and in an order in which each
-    makes progress, whatever the sample, towards those before it: by one choice, or by some choice for each sample
-    if the policy may be randomised.
+    makes progress, whatever the sample, towards those before it: by one choice, or by some choice for each sample if
+    the policy may be randomised.
     """
     graph = model.graph
-    alive, allowed = _everything(model)
+    alive, allowed = _everything(graph, within)
     outward = outward_order(model) if within is None else None
     if outward is not None:
         return outward.copy(), allowed
-    if within is not None:
-        allowed &= within
     ever = model.ever_live
     while True:
-        seen, order = reach.attract(
-            *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal,
-            alive, allowed, model.always_live, model.prob, randomised,
-        )  # fmt: skip
+        order = reach.attract(_links(graph), allowed, model.always_live, model.prob, randomised)
+        seen = _mask(graph.states, order)
         if not (alive & ~seen).any():
             return np.asarray(order[~graph.goal[order]]), allowed
-        reach.retreat(
-            graph.choice_ptr, *graph.predecessors, graph.trans_choice, graph.choice_state,
-            graph.goal, alive, allowed, ever, seen,
-        )  # fmt: skip
+        reach.retreat(_links(graph), alive, allowed, ever, seen)
 
 
-def _everything(model: UMDP) -> tuple[Array, Array]:
-    return np.ones(model.graph.states, bool), np.ones(model.graph.choices, bool)
+def _jointly_proper(model: "UMDP") -> tuple[Array, Array]:
+    """Remove, sample by sample, what cannot reach a goal there, until nothing changes.
 
-
-def _jointly_proper(model: UMDP) -> tuple[Array, Array]:
-    """Give up, sample by sample, what cannot reach a goal there, until nothing changes.
-
-    A state counts for a sample only if it can be reached in it.
+    A state counts for a sample only if it can be visited in it.
     """
     graph = model.graph
-    alive, allowed = _everything(model)
+    alive, allowed = _everything(graph)
     lives = [model.prob[:, k] > 0 for k in range(model.samples)]
-    visited = [
-        reach.forward(graph.choice_ptr, graph.trans_ptr, graph.successor, graph.initial, allowed, live)[0]
-        for live in lives
-    ]
-    owner = graph.choice_state[graph.trans_choice]
+    visited = [_mask(graph.states, visited_states(graph, live)) for live in lives]
     relevant = np.zeros(graph.transitions, bool)
     for live, seen in zip(lives, visited, strict=True):
-        relevant |= live & seen[owner]
+        relevant |= live & seen[graph.trans_state]
     while True:
         keep = alive.copy()
         for live, seen in zip(lives, visited, strict=True):
-            reached, _ = reach.backward(
-                *graph.predecessors, graph.trans_choice, graph.choice_state, graph.goal, alive, allowed, live
-            )
-            keep &= reached | ~seen
+            keep &= _mask(graph.states, reaching_goal(graph, live, allowed)) | ~seen
         if not (alive & ~keep).any():
             return alive, allowed
-        reach.retreat(
-            graph.choice_ptr, *graph.predecessors, graph.trans_choice, graph.choice_state,
-            graph.goal, alive, allowed, relevant, keep,
-        )  # fmt: skip
+        reach.retreat(_links(graph), alive, allowed, relevant, keep)
 
 
-def inner_choices(graph: Graph, free: Array, live: Array) -> tuple[Array, Array]:  # [S], [C]
-    """The largest sets of states that some choices connect without leaving them, and those of the choices that do not.
+def inner_choices(graph: "Graph", free: Array, live: Array) -> tuple[Array, Array]:  # [S], [C]
+    """Return the largest sets of states that some choices connect without leaving them, and those of the choices.
 
-    `free[C]` says which choices, `live[T]` which of their transitions can happen. States in none are alone.
+    `free[C]` says which choices, `live[T]` which of their transitions can happen. The first array has the number of the
+    set of each state; a state in none has a number of its own.
     """
     from scipy.sparse import coo_array  # seldom needed, and slow to import
     from scipy.sparse.csgraph import connected_components
 
     inner = free.copy()
-    state = graph.choice_state[graph.trans_choice]
+    state = graph.trans_state
     while True:
         used = np.flatnonzero(inner[graph.trans_choice] & live)
         ends = (state[used], graph.successor[used])
@@ -142,3 +180,23 @@ def inner_choices(graph: Graph, free: Array, live: Array) -> tuple[Array, Array]
         if leaving.size == 0:
             return component, inner
         inner[graph.trans_choice[leaving]] = False
+
+
+def _everything(graph: "Graph", within: Array | None = None) -> tuple[Array, Array]:  # [S], [C]
+    """Return masks of all states and of all choices, or of those in `within`, to be narrowed down."""
+    return np.ones(graph.states, bool), np.ones(graph.choices, bool) if within is None else within.copy()
+
+
+def _usable(graph: "Graph", live: Array, allowed: Array | None) -> Array:  # [T]
+    """Return the live transitions of allowed choices."""
+    return np.ascontiguousarray(live) if allowed is None else live & allowed[graph.trans_choice]
+
+
+def _mask(size: int, index: Array) -> Array:
+    mask = np.zeros(size, bool)
+    mask[index] = True
+    return mask
+
+
+def _links(graph: "Graph") -> reach.Links:
+    return reach.Links(graph.choice_ptr, graph.choice_state, graph.trans_choice, *graph.predecessors)

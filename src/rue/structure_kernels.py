@@ -1,17 +1,42 @@
-"""Reachability on the graph: exact, by breadth-first search, linear in the number of transitions.
+"""Reachability on a graph: exact, by breadth-first search, linear in the number of transitions.
 
-`live` marks the transitions that count (positive in a sample, in all, or in any), `allowed` the choices
-that a policy may take, `alive` the states that it may visit.
+`live` marks the transitions that count (positive in one sample, in all, or in any), `allowed` the choices that a policy
+may take, `alive` the states that it may visit. A state without choices is a goal.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from rue._jit import kernel
+from rue._arrays import Array
+from rue._jit import declare, kernel
+
+
+class Links(NamedTuple):
+    """How the states of a graph are connected."""
+
+    choice_ptr: Array  # [S+1]
+    choice_state: Array  # [C]
+    trans_choice: Array  # [T]
+    pred_ptr: Array  # [S+1] where the transitions that enter each state begin
+    pred_trans: Array  # [T] these transitions
+
+
+class Edges(NamedTuple):
+    """Edges by the node where they begin, or by the node where they end."""
+
+    ptr: Array  # [N+1]
+    edge: Array  # the edges of node i are edge[ptr[i]:ptr[i+1]]
+    other: Array  # the other end of each edge
+
+
+declare(Links, "L1 I1 I1 L1 I1")
+declare(Edges, "L1 I1 I1")
 
 
 @kernel("L1 F2")
 def scan_prob(trans_ptr, prob):
-    """One pass over all probabilities.
+    """Check all probabilities in one pass.
 
     Returns a bitmask per transition (1: positive in every sample, 2: positive in some), the largest
     deviation of a row sum from one, and the first bad entry as (transition, sample), (-1, -1) if none.
@@ -45,131 +70,102 @@ def scan_prob(trans_ptr, prob):
 
 
 @kernel("I1 int")
-def predecessors(successor, states):
-    """The transitions that enter each state: `ptr[S+1]`, `transition[T]`."""
-    ptr = np.zeros(states + 1, np.int64)
-    for t in range(successor.size):
-        ptr[successor[t] + 1] += 1
-    for s in range(states):
+def predecessors(target, count):
+    """Sort edges by target: return `ptr[count+1]` and the edges that enter each node, in their own order."""
+    ptr = np.zeros(count + 1, np.int64)
+    for t in range(target.size):
+        ptr[target[t] + 1] += 1
+    for s in range(count):
         ptr[s + 1] += ptr[s]
     fill = ptr[:-1].copy()
-    transition = np.empty(successor.size, np.int32)
-    for t in range(successor.size):
-        s = successor[t]
-        transition[fill[s]] = t
+    edge = np.empty(target.size, np.int32)
+    for t in range(target.size):
+        s = target[t]
+        edge[fill[s]] = t
         fill[s] += 1
-    return ptr, transition
+    return ptr, edge
 
 
-@kernel("L1 I1 I1 I1 B1 b1 b1 b1")
-def backward(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allowed, live):
-    """Alive states from which a goal can be reached, in breadth-first order, goals first."""
-    states = goal.size
-    seen = np.zeros(states, np.bool_)
-    order = np.empty(states, np.int32)
-    count = 0
-    for s in range(states):
-        if goal[s]:
-            seen[s] = True
-            order[count] = s
-            count += 1
+@kernel("Edges b1 I1")
+def breadth_first(edges, live, start):
+    """Return the nodes that live edges reach from the start nodes, in breadth-first order, start nodes included."""
+    count = edges.ptr.size - 1
+    seen = np.zeros(count, np.bool_)
+    order = np.empty(count, np.int32)
+    found = 0
+    for i in range(start.size):
+        if not seen[start[i]]:
+            seen[start[i]] = True
+            order[found] = start[i]
+            found += 1
     head = 0
-    while head < count:
-        target = order[head]
+    while head < found:
+        i = np.uint32(order[head])
         head += 1
-        for i in range(pred_ptr[target], pred_ptr[target + 1]):
-            t = np.uint32(pred_trans[i])
-            choice = np.uint32(trans_choice[t])
-            state = np.uint32(choice_state[choice])
-            if not seen[state] and live[t] and allowed[choice] and alive[state]:
-                seen[state] = True
-                order[count] = state
-                count += 1
-    return seen, order[:count].copy()
+        for a in range(np.uint64(edges.ptr[i]), np.uint64(edges.ptr[i + 1])):
+            j = np.uint32(edges.edge[a])
+            to = np.uint32(edges.other[j])
+            if live[j] and not seen[to]:
+                seen[to] = True
+                order[found] = to
+                found += 1
+    return order[:found].copy()
 
 
-@kernel("L1 L1 I1 int b1 b1")
-def forward(choice_ptr, trans_ptr, successor, initial, allowed, live):
-    """States that can be reached from `initial`, in breadth-first order."""
-    states = choice_ptr.size - 1
-    seen = np.zeros(states, np.bool_)
-    order = np.empty(states, np.int32)
-    seen[initial] = True
-    order[0] = initial
-    count = 1
-    head = 0
-    while head < count:
-        state = order[head]
-        head += 1
-        for choice in range(choice_ptr[state], choice_ptr[state + 1]):
-            if not allowed[choice]:
-                continue
-            for t in range(trans_ptr[choice], trans_ptr[choice + 1]):
-                target = successor[t]
-                if live[t] and not seen[target]:
-                    seen[target] = True
-                    order[count] = target
-                    count += 1
-    return seen, order[:count].copy()
+@kernel("Links b1 b1 b1 b1")
+def retreat(links, alive, allowed, live, keep):
+    """Remove the alive states that are not in `keep`, and all that this makes unsafe, from `alive` and `allowed`.
 
-
-@kernel("L1 L1 I1 I1 I1 B1 b1 b1 b1 b1")
-def retreat(choice_ptr, pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allowed, live, keep):
-    """Give up the alive states that are not in `keep`, and what follows from that, in place.
-
-    A choice with a live transition into a given-up state is forbidden; a state without choices is given up.
+    A choice with a live transition into a removed state is forbidden; a state without choices left is removed.
     """
-    states = goal.size
+    states = alive.size
     left = np.zeros(states, np.int64)
-    for s in range(states):
-        for choice in range(choice_ptr[s], choice_ptr[s + 1]):
-            if allowed[choice]:
-                left[s] += 1
     queue = np.empty(states, np.int32)
     count = 0
     for s in range(states):
+        for choice in range(links.choice_ptr[s], links.choice_ptr[s + 1]):
+            if allowed[choice]:
+                left[s] += 1
         if alive[s] and not keep[s]:
             alive[s] = False
             queue[count] = s
             count += 1
     head = 0
     while head < count:
-        target = queue[head]
+        removed = queue[head]
         head += 1
-        for choice in range(choice_ptr[target], choice_ptr[target + 1]):
+        for choice in range(links.choice_ptr[removed], links.choice_ptr[removed + 1]):
             allowed[choice] = False
-        for i in range(pred_ptr[target], pred_ptr[target + 1]):
-            t = pred_trans[i]
-            choice = trans_choice[t]
-            if not live[t] or not allowed[choice]:
-                continue
-            allowed[choice] = False
-            state = choice_state[choice]
-            left[state] -= 1
-            if left[state] == 0 and alive[state] and not goal[state]:
-                alive[state] = False
-                queue[count] = state
-                count += 1
-    return count
+        for i in range(links.pred_ptr[removed], links.pred_ptr[removed + 1]):
+            t = links.pred_trans[i]
+            choice = links.trans_choice[t]
+            if live[t] and allowed[choice]:
+                allowed[choice] = False
+                state = links.choice_state[choice]
+                left[state] -= 1
+                if left[state] == 0 and alive[state]:
+                    alive[state] = False
+                    queue[count] = state
+                    count += 1
 
 
-@kernel("L1 I1 I1 I1 B1 b1 b1 b1 F2 bool")
-def attract(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allowed, always, prob, randomised):
-    """Alive states that make progress to a goal whatever sample an adversary picks at each step, goals first.
+@kernel("Links b1 b1 F2 bool")
+def attract(links, allowed, always, prob, randomised):
+    """Return the states that make progress to a goal whatever sample an adversary picks at each step, goals first.
 
-    One choice must make progress in every sample; a randomised policy may use another one for each. Progress is
-    made towards states that come before in the order. `always` marks the transitions that are positive in all samples.
+    One choice must make progress in every sample; a randomised policy may use another one for each. Progress is made
+    towards states that come before in the order. `always` marks the transitions that are positive in all samples.
     """
+    states = links.choice_ptr.size - 1
     samples = prob.shape[1]
-    states = goal.size
     slots = states if randomised else allowed.size
-    marked = np.zeros((slots, samples), np.bool_)
-    count_marked = np.zeros(slots, np.int64)
+    progress = np.zeros((slots, samples), np.bool_)
+    count_progress = np.zeros(slots, np.int64)
     seen = np.zeros(states, np.bool_)
     queue = np.empty(states, np.int32)
     count = 0
     for s in range(states):
-        if goal[s]:
+        if links.choice_ptr[s] == links.choice_ptr[s + 1]:
             seen[s] = True
             queue[count] = s
             count += 1
@@ -177,35 +173,35 @@ def attract(pred_ptr, pred_trans, trans_choice, choice_state, goal, alive, allow
     while head < count:
         target = queue[head]
         head += 1
-        for i in range(pred_ptr[target], pred_ptr[target + 1]):
-            t = pred_trans[i]
-            choice = trans_choice[t]
-            state = choice_state[choice]
-            if not allowed[choice] or not alive[state] or seen[state]:
+        for i in range(links.pred_ptr[target], links.pred_ptr[target + 1]):
+            t = links.pred_trans[i]
+            choice = links.trans_choice[t]
+            state = links.choice_state[choice]
+            if not allowed[choice] or seen[state]:
                 continue
             slot = state if randomised else choice
             if always[t]:
-                count_marked[slot] = samples
+                count_progress[slot] = samples
             else:
                 for k in range(samples):
-                    if prob[t, k] > 0.0 and not marked[slot, k]:
-                        marked[slot, k] = True
-                        count_marked[slot] += 1
-            if count_marked[slot] == samples:
+                    if prob[t, k] > 0.0 and not progress[slot, k]:
+                        progress[slot, k] = True
+                        count_progress[slot] += 1
+            if count_progress[slot] == samples:
                 seen[state] = True
                 queue[count] = state
                 count += 1
-    return seen, queue[:count].copy()
+    return queue[:count].copy()
 
 
-@kernel("L1 I1 I1 I1 B1 b1 F2 F2")
-def nearest(pred_ptr, pred_trans, trans_choice, choice_state, goal, live, prob, cost):
-    """All states by their estimated cost to a goal in the averaged model: Dijkstra's algorithm.
+@kernel("Links b1 F2 F2")
+def nearest(links, live, prob, cost):
+    """Return all states by their estimated cost to a goal in the averaged model: Dijkstra's algorithm.
 
-    A choice is tried until it lands, by a live transition, on a state that is settled; what that costs is the estimate.
-    A little is added for each step, so that free steps count as well.
+    A choice is repeated until a live transition leads to a state that was visited before; what that costs is the
+    estimate. A small cost is added to each step, so that free steps count as well.
     """
-    states = goal.size
+    states = links.choice_ptr.size - 1
     samples = prob.shape[1]
     mass = np.zeros(cost.shape[0])
     paid = np.empty(cost.shape[0])
@@ -223,17 +219,18 @@ def nearest(pred_ptr, pred_trans, trans_choice, choice_state, goal, live, prob, 
     done = np.zeros(states, np.bool_)
     order = np.empty(states, np.int32)
     count = 0
-    key = np.empty(4 * states + 16)
-    owner = np.empty(4 * states + 16, np.int32)
+    # A binary heap of (estimate, state). Each transition adds an entry at most once.
+    key = np.empty(states + prob.shape[0])
+    owner = np.empty(states + prob.shape[0], np.int32)
     size = 0
     for s in range(states):
-        if goal[s]:
+        if links.choice_ptr[s] == links.choice_ptr[s + 1]:
             best[s] = 0.0
             key[size] = 0.0
             owner[size] = s
             size += 1
     while size > 0:
-        settled = key[0]
+        distance = key[0]
         s = owner[0]
         size -= 1
         last, last_owner = key[size], owner[size]
@@ -252,10 +249,10 @@ def nearest(pred_ptr, pred_trans, trans_choice, choice_state, goal, live, prob, 
         done[s] = True
         order[count] = s
         count += 1
-        for a in range(pred_ptr[s], pred_ptr[s + 1]):
-            t = np.uint32(pred_trans[a])
-            c = np.uint32(trans_choice[t])
-            u = np.uint32(choice_state[c])
+        for a in range(links.pred_ptr[s], links.pred_ptr[s + 1]):
+            t = np.uint32(links.pred_trans[a])
+            c = np.uint32(links.trans_choice[t])
+            u = np.uint32(links.choice_state[c])
             if done[u] or not live[t]:
                 continue
             p = 0.0
@@ -263,15 +260,10 @@ def nearest(pred_ptr, pred_trans, trans_choice, choice_state, goal, live, prob, 
                 p += prob[t, k]
             p /= samples
             mass[c] += p
-            paid[c] += p * settled
+            paid[c] += p * distance
             q = paid[c] / mass[c]
             if q < best[u]:
                 best[u] = q
-                if size == key.size:
-                    wider_key, wider_owner = np.empty(2 * size), np.empty(2 * size, np.int32)
-                    for i in range(size):
-                        wider_key[i], wider_owner[i] = key[i], owner[i]
-                    key, owner = wider_key, wider_owner
                 i = size
                 size += 1
                 while i > 0 and key[(i - 1) // 2] > q:

@@ -46,12 +46,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue import judge_kernels as chain
-from rue._arrays import Array
+from rue._arrays import Array, ranges
 from rue._check import flag, in_all, number_array, whole_number
-from rue._linear import ranges, solve_chain
+from rue._linear import solve_chain
 from rue.errors import BadInput, SolverFailed
-from rue.judge import evaluate
+from rue.judge import evaluate, visited_nodes
 from rue.model import UMDP, Graph, check_model, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.solution import Cache, Interval
@@ -254,11 +253,7 @@ class _Chase:
 
         check_same_graph(model, check_policy(policy).graph)
         graph, samples = model.graph, model.samples
-        goal_node = graph.goal[policy.node_state]
-        order = chain.explore(
-            policy.entry_ptr, policy.choice, policy.next_ptr, policy.next_node, graph.trans_ptr,
-            model.ever_live, policy.start_node, goal_node,
-        )  # fmt: skip
+        order = visited_nodes(model, policy)
         size = order.size
         place = np.full(policy.nodes, size)
         place[order] = np.arange(size)

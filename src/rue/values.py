@@ -4,56 +4,61 @@
 
 the least expected cost of a policy that reaches a goal with probability one in sample k; infinite at dead ends.
 
-*How.* States are renumbered outward from the goals, self-loops are taken out, and modified policy iteration
-(one greedy Gauss–Seidel sweep, then several with the policy fixed) starts from the estimated value of a proper policy
-that one outward pass finds, or from the values of the sample before. Where sweeps are slow, policies are evaluated by
-a sparse factorisation instead. That is also how it starts where some costs are zero: from the exact value of a proper
-policy each improvement is proper again, while estimates could be tempted to go round for nothing.
+*How.* States are renumbered outward from the goals, self-loops are taken out, and modified policy iteration (one greedy
+Gauss–Seidel sweep, then several with the policy fixed) starts from the estimated value of a proper policy that one
+outward pass finds, or from the values of the sample before. Where sweeps are slow, policies are evaluated by a sparse
+factorisation instead. That is also how it starts where some costs are zero: from the exact value of a proper policy
+each improvement is proper again, while estimates might lead into a cycle that costs nothing.
 
-*What is proved.* A small residual is no error bound: leaving a state of cost 1e-4 with probability 1e-4 is worth
-1, and sweeps from zero come to rest at 1e-4. So the last step checks inequalities (`values_kernels.prove`):
-v + εw ≥ Q_π(v + εw) makes v + εw an upper bound, and v − εw ≤ Q_c(v − εw) for all choices c makes v − εw a lower
-bound on the value of each proper policy, with rounding errors on the safe side. The weights w are the values
-themselves where all costs are positive, and their sums or bounds on the number of steps elsewhere. States among which
-one can move for ever at no cost (free components) have one value and are merged first.
+*What is proved.* A small residual is no error bound: leaving a state of cost 1e-4 with probability 1e-4 is worth 1, and
+sweeps from zero stop at 1e-4. So the last step checks inequalities (`values_kernels.prove`): v + εw ≥ Q_π(v + εw) makes
+v + εw an upper bound, and v − εw ≤ Q_c(v − εw) for all choices c makes v − εw a lower bound on the value of each proper
+policy, with rounding errors on the safe side. The weights w are the values themselves where all costs are positive, and
+their sums or bounds on the number of steps elsewhere. States among which one can move for ever at no cost (free
+components) have one value and are merged first.
 """
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from rue import values_kernels as shortest
-from rue._arrays import Array
+from rue._arrays import Array, pointers, ranges
 from rue._check import real_number
-from rue._linear import ranges, solve_chain
+from rue._linear import solve_chain
 from rue._threads import check_threads, each
 from rue.errors import BadInput, SolverFailed
-from rue.model import UMDP, check_model, outward_order
+from rue.model import UMDP, check_model
 from rue.solution import Cache, Run, check_cache
-from rue.structure import inner_choices, proper_in, sweep_order
+from rue.structure import inner_choices, outward_order, proper_in, sweep_order
 
 # Relative width of the intervals that is asked for; rounding may leave them a little wider.
 TOLERANCE = 1e-11
 # Relative width of a proof with which another kind of proof is not tried.
 GOOD_WIDTH = 1e-9
-# The part of the largest value below which values count as that much, as weights of a proof.
+# Values below this part of the largest value are replaced by it as weights of a proof.
 SMALL_ERROR = 1e-12
 # A choice counts as optimal in a sample, for pruning, if its gap is below this fraction of the largest value.
 OPTIMAL_TIE = 1e-9
-# After so many rounds of sweeps the policy is evaluated by factorisation.
-PATIENCE = 40
+# After this many rounds of sweeps the policy is evaluated by factorisation.
+SLOW_ROUNDS = 40
+# Sweeps of one round.
 SWEEPS = 12
-# Weights beyond this mean that near-optimal choices can go round for ever.
+# A choice must be better by this fraction to replace another.
+BETTER = 1e-13
+# Weights beyond this mean that near-optimal choices can form a cycle.
 MOST_STEPS = 1e12
-# Models of fewer transitions are done before a second thread has started.
+# Models of fewer transitions are solved before a second thread has started.
 SMALL = 10_000
-# Blocks of samples, each of which starts from the values of the one before, are dealt out to this many chains. The
+# Blocks of samples, each of which starts from the values of the one before, are dealt out to this many sequences. The
 # number is fixed, so that values do not depend on the number of threads.
-CHAINS = 4
-# Outcomes that are swept between two looks at the clock: some tenths of a second.
+SEQUENCES = 4
+# Outcomes that are swept between two checks of the clock: some tenths of a second.
 WORK = 100_000_000
-# Samples whose numbers are fetched together: they share the lines of the cache.
+# Samples whose numbers are loaded together: they share the lines of the cache.
 BLOCK = 4
 
 
@@ -96,10 +101,10 @@ def optimal_values(
     cache: Cache | None = None,
     threads: int | None = None,
 ) -> OptimalValues:
-    """V*_k of all samples, over policies that take only the choices `within[C]`, or all.
+    """Return V*_k of all samples, over policies that take only the choices `within[C]`, or all.
 
     Over all choices and to full precision they are kept in the cache; if a time limit of the run comes first, the
-    samples that are done are, and the next call with this cache does the rest.
+    samples that are done are kept, and the next call with this cache does the rest.
     """
     check_model(model)
     real_number("tolerance", tolerance, "a number, 0 or more", 0)
@@ -110,13 +115,13 @@ def optimal_values(
         raise BadInput(f"within is no mask of choices; expected True or False for each of {model.graph.choices}")
     run = run or Run(cache=check_cache(cache), threads=check_threads(threads))
     if within is not None or tolerance != TOLERANCE:
-        return _Search.begin(model).finish(model, tolerance, within, run)
-    search = run.cache.remember(model, "optimal values", lambda: _Search.begin(model))
-    return search.finish(model, tolerance, within, run)
+        return _ValuesSoFar.begin(model).finish(model, tolerance, within, run)
+    values = run.cache.remember(model, "optimal values", lambda: _ValuesSoFar.begin(model))
+    return values.finish(model, tolerance, within, run)
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _ValuesSoFar:
     """The bounds and choices of all samples, and which samples are done."""
 
     lower: Array  # [S, K]
@@ -127,7 +132,7 @@ class _Search:
     lock: threading.Lock  # one caller at a time
 
     @classmethod
-    def begin(cls, model: UMDP) -> "_Search":
+    def begin(cls, model: UMDP) -> "_ValuesSoFar":
         shape = (model.graph.states, model.samples)
         upper = np.where(model.graph.goal[:, None], np.zeros(shape), np.inf)
         choice = np.full(shape, -1, np.int32)
@@ -135,97 +140,120 @@ class _Search:
         return cls(np.zeros(shape), upper, np.zeros(shape, bool), choice, done, threading.Lock())
 
     def finish(self, model: UMDP, tolerance: float, within: Array | None, run: Run) -> OptimalValues:
-        """Do the samples that are not done yet."""
+        """Solve the samples that are not done yet."""
         with self.lock:
-            self._finish(model, tolerance, within, run)
+            groups = [range(i, min(i + BLOCK, model.samples)) for i in range(0, model.samples, BLOCK)]
+            left = [[k for k in group if not self.done[k]] for group in groups]
+            blocks = [block for block in left if block]
+            if blocks:
+                shared = _Layout.shared(model) if within is None else None
+                count = min(SEQUENCES if model.graph.successor.size >= SMALL else 1, len(blocks))
+
+                def work(part: list[list[int]]) -> None:
+                    self._solve(model, _each_sample(model, part, shared, within), tolerance, run)
+
+                each(work, [blocks[i::count] for i in range(count)], run.threads)
         lower, upper, dead, choice = (_fixed(array) for array in (self.lower, self.upper, self.dead, self.choice))
         return OptimalValues(lower, upper, dead, choice, bool(self.done.all()))
 
-    def _finish(self, model: UMDP, tolerance: float, within: Array | None, run: Run) -> None:
-        groups = [list(range(i, min(i + BLOCK, model.samples))) for i in range(0, model.samples, BLOCK)]
-        left = [[k for k in group if not self.done[k]] for group in groups]
-        blocks = [block for block in left if block]
-        if blocks:
-            shared = _Layout.shared(model) if within is None else None
-            chains = CHAINS if model.graph.successor.size >= SMALL else 1
+    def _solve(self, model: UMDP, samples: "Iterator[_PolicyIteration]", tolerance: float, run: Run) -> None:
+        """Solve samples one after the other, each from the values of the one before if their rows are the same."""
+        before: _PolicyIteration | None = None
+        for iteration in samples:
+            iteration.start(before)
+            done = iteration.run(tolerance, run)
+            self._store(model, iteration, *iteration.prove(tolerance if done else None))
+            self.done[iteration.sample] = done
+            before = iteration
+            run.report(f"optimal values: {int(self.done.sum())} of {model.samples} samples")
 
-            def work(part: list[list[int]]) -> None:
-                self._work(model, part, shared, tolerance, within, run)
-
-            each(work, [blocks[i::chains] for i in range(min(chains, len(blocks)))], run.threads)
-
-    def _work(
-        self,
-        model: UMDP,
-        blocks: list[list[int]],
-        shared: "_Layout | None",
-        tolerance: float,
-        within: Array | None,
-        run: Run,
-    ) -> None:
-        """Do the samples of these blocks, each from the values of the one before."""
-        before: _Sample | None = None
-        buffers = None if shared is None else _Buffers.of(shared)
-        for block in blocks:
-            loaded = [] if buffers is None else buffers.load(model, block)
-            for i, sample in enumerate(block):
-                if buffers is None:
-                    rows = _Buffers.of(_Layout.of_sample(model, sample, within)).load(model, [sample])[0]
-                else:
-                    rows = loaded[i]
-                rows = rows.started(model, sample, before)
-                done = _iterate(rows, tolerance, run)
-                _prove_and_store(model, rows, sample, self, tolerance if done else None)
-                self.done[sample] = done
-                before = rows if rows.layout is shared else None
-                run.report(f"optimal values: {int(self.done.sum())} of {model.samples} samples")
+    def _store(self, model: UMDP, iteration: "_PolicyIteration", upper: Array, lower: Array) -> None:
+        """Keep the bounds of a sample, which are by place, and the policy that attains the upper ones."""
+        layout, sample = iteration.layout, iteration.sample
+        sizes = np.diff(layout.member_ptr)
+        dead = ~model.graph.goal
+        dead[layout.member] = False
+        self.dead[:, sample] = dead
+        self.lower[dead, sample] = np.inf
+        self.upper[layout.member, sample] = np.repeat(upper[:-1], sizes)
+        self.lower[layout.member, sample] = np.repeat(lower[:-1], sizes)
+        exits = layout.index.choice[iteration.policy]
+        self.choice[layout.member[layout.member_ptr[:-1]], sample] = exits
+        for place in np.flatnonzero(sizes > 1):
+            states = layout.member[layout.member_ptr[place] : layout.member_ptr[place + 1]]
+            self.choice[states, sample] = _ways_to_exit(model, layout, states, int(exits[place]), sample)
 
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """Local rows without numbers (see `values_kernels.py`): states by place, their choices and outcomes."""
+    """Rows without numbers (see `values_kernels.py`): states by place, their choices and outcomes."""
 
-    member_ptr: Array
+    member_ptr: Array  # where the states of each place begin; one state each, or those of a free component
     member: Array
-    row_ptr: Array
-    choice: Array
-    out_ptr: Array
-    transition: Array
-    target: Array
-    allowed: Array
-    free: Array | None = None  # choices inside free components
+    index: shortest.RowIndex
+    allowed: Array  # [C]
+    free: Array | None = None  # [C] choices inside free components
 
     @classmethod
-    def build(
-        cls, model: UMDP, order: Array, allowed: Array, component: Array | None = None, free: Array | None = None
-    ) -> "_Layout":  # fmt: skip
-        graph = model.graph
-        member, sizes = (order, np.ones(order.size, np.int64)) if component is None else _group(order, component)
-        place = np.full(graph.states, sizes.size, np.int32)
-        place[member] = np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
-        member_ptr = np.concatenate(([0], np.cumsum(sizes)))
-        drop = np.zeros(graph.choices, bool) if free is None else free
-        row_ptr, choice, out_ptr, transition, target = shortest.localise(
-            member_ptr, member, place, graph.choice_ptr, graph.trans_ptr, graph.successor, drop
-        )
-        return cls(member_ptr, member, row_ptr, choice, out_ptr, transition, target, allowed, free)
+    def build(cls, model: UMDP, order: Array, allowed: Array) -> "_Layout":
+        """Return rows with one place for each state, in this order."""
+        return cls._build(model, order, np.ones(order.size, np.int64), allowed, None)
 
     @classmethod
     def shared(cls, model: UMDP) -> "_Layout | None":
-        """Rows that serve all samples, where there are no dead ends; sweeps then have one order for all."""
+        """Return rows that serve all samples if there are no dead ends: then sweeps have one order for all."""
         order = outward_order(model)
         return None if order is None else cls.build(model, order.copy(), np.ones(model.graph.choices, bool))
 
     @classmethod
     def of_sample(cls, model: UMDP, sample: int, within: Array | None) -> "_Layout":
-        """Rows of one sample, without its dead ends."""
-        alive, allowed = proper_in(model, sample, within)
-        return cls.build(model, sweep_order(model, model.prob[:, sample] > 0, alive, allowed), allowed)
+        """Return rows of one sample, without its dead ends."""
+        _, allowed = proper_in(model, sample, within)
+        return cls.build(model, sweep_order(model.graph, model.prob[:, sample] > 0, allowed), allowed)
+
+    def merged(self, model: UMDP, component: Array, free: Array) -> "_Layout":
+        """Return rows in which the states of a component share the place of the first of them."""
+        _, first, inverse = np.unique(component[self.member], return_index=True, return_inverse=True)
+        place = first[inverse]
+        member, sizes = self.member[np.argsort(place, kind="stable")], np.unique(place, return_counts=True)[1]
+        return self._build(model, member, sizes, self.allowed, free)
+
+    @classmethod
+    def _build(cls, model: UMDP, member: Array, sizes: Array, allowed: Array, free: Array | None) -> "_Layout":
+        graph = model.graph
+        place = np.full(graph.states, sizes.size, np.int32)
+        place[member] = np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
+        member_ptr = pointers(sizes)
+        drop = np.zeros(graph.choices, bool) if free is None else free
+        index = shortest.renumber(
+            member_ptr, member, place, graph.choice_ptr, graph.trans_ptr, graph.successor, drop
+        )  # fmt: skip
+        return cls(member_ptr, member, shortest.RowIndex(*index), allowed, free)
+
+
+def _each_sample(
+    model: UMDP, blocks: list[list[int]], shared: _Layout | None, within: Array | None
+) -> "Iterator[_PolicyIteration]":
+    """Load the samples of these blocks one after the other, on shared rows or on rows of their own."""
+    workspace = None if shared is None else _Workspace.of(shared, BLOCK)
+    for block in blocks:
+        loaded = None if workspace is None else workspace.load(model, block)
+        for i, sample in enumerate(block):
+            own = loaded[i] if loaded else _load_alone(model, _Layout.of_sample(model, sample, within), sample)
+            if own.has_free_choices:
+                component, free = _free_components(model, sample, own.layout.allowed)
+                if free.any():
+                    own = _load_alone(model, own.layout.merged(model, component, free), sample)
+            yield own
+
+
+def _load_alone(model: UMDP, layout: _Layout, sample: int) -> "_PolicyIteration":
+    return _Workspace.of(layout, 1).load(model, [sample])[0]
 
 
 @dataclass(frozen=True, eq=False)
-class _Buffers:
-    """Memory for the numbers of a few samples and for the packed rows of a policy, used again and again.
+class _Workspace:
+    """Memory for the numbers of a few samples and for the rows of a policy, used again and again.
 
     Fresh memory costs more than the arithmetic done in it.
     """
@@ -233,209 +261,157 @@ class _Buffers:
     layout: _Layout
     prob: Array
     cost: Array
-    packed: tuple[Array, Array, Array, Array]
+    policy_rows: shortest.PolicyRows
 
     @classmethod
-    def of(cls, layout: _Layout) -> "_Buffers":
-        places, outcomes = layout.row_ptr.size - 1, layout.target.size
-        return cls(
-            layout,
-            np.empty((BLOCK, outcomes)),
-            np.empty((BLOCK, layout.choice.size)),
-            (np.empty(places + 1, np.int32), np.empty(outcomes, np.int32), np.empty(outcomes), np.empty(places)),
+    def of(cls, layout: _Layout, samples: int) -> "_Workspace":
+        places, outcomes = layout.index.row_ptr.size - 1, layout.index.target.size
+        policy_rows = shortest.PolicyRows(
+            np.empty(places + 1, np.int32), np.empty(outcomes, np.int32), np.empty(outcomes), np.empty(places)
         )
+        return cls(layout, np.empty((samples, outcomes)), np.empty((samples, layout.index.choice.size)), policy_rows)
 
-    def load(self, model: UMDP, block: list[int]) -> "list[_Sample]":
-        """The numbers of one sample, or of a few that follow each other; they replace those loaded before."""
+    def load(self, model: UMDP, block: list[int]) -> "list[_PolicyIteration]":
+        """Load the numbers of samples that follow each other; they replace those loaded before."""
         layout, first = self.layout, block[0]
         prob, cost = self.prob[: block[-1] - first + 1], self.cost[: block[-1] - first + 1]
-        shortest.load(
-            layout.choice, layout.out_ptr, layout.transition, model.prob, model.cost, first, layout.allowed, prob, cost
-        )
-        return [_Sample(layout, prob[k - first], cost[k - first], self.packed) for k in block]
+        shortest.load(layout.index, model.prob, model.cost, first, layout.allowed, prob, cost)
+        row_ptr, _, out_ptr, _, target = layout.index
+        return [
+            _PolicyIteration(k, layout, shortest.Rows(row_ptr, out_ptr, target, row, paid), self.policy_rows)
+            for k, row, paid in ((k, prob[k - first], cost[k - first]) for k in block)
+        ]
 
 
 @dataclass(eq=False)
-class _Sample:
-    """The rows of one sample, with the values and the policy on them."""
+class _PolicyIteration:
+    """Modified policy iteration in one sample: its rows, the values, and the policy."""
 
+    sample: int
     layout: _Layout
-    prob: Array
-    cost: Array
-    packed: tuple[Array, Array, Array, Array]
-    value: Array | None = None
-    policy: Array | None = None
+    rows: shortest.Rows
+    policy_rows: shortest.PolicyRows
+    is_exact: bool = False  # started from the exact value of a proper policy: all that improve on it are proper
     proof: tuple[float, float] | None = None  # what `prove` said of the values as they are, with them as weights
-    exact: bool = False  # started from the exact value of a proper policy: all that improve on it are proper
 
-    @property
-    def free_choices(self) -> bool:
+    def __post_init__(self) -> None:
+        places = self.rows.row_ptr.size - 1
+        self.value, self.policy = np.empty(places + 1), np.empty(places, np.int32)
+
+    @cached_property
+    def has_free_choices(self) -> bool:
         """Whether some choice that may be taken costs nothing."""
-        return bool(self.cost.size) and float(self.cost.min()) == 0.0
+        return bool(self.rows.cost.size) and float(self.rows.cost.min()) == 0.0
 
-    def started(self, model: UMDP, sample: int, before: "_Sample | None") -> "_Sample":
-        """With start values: those of the sample before, if its rows are the same and all costs are positive."""
-        rows = self
-        if rows.free_choices:
-            component, free = _free_components(model, sample, rows.layout.allowed)
-            if free.any():
-                merged = _Layout.build(model, rows.layout.member, rows.layout.allowed, component, free)
-                rows = _Buffers.of(merged).load(model, [sample])[0]
-        if before is not None and rows is self and not rows.free_choices:
-            assert before.value is not None and before.policy is not None
-            rows.value, rows.policy = before.value.copy(), before.policy.copy()
+    def start(self, before: "_PolicyIteration | None") -> None:
+        """Start from the values of the sample before, if its rows are the same and all costs are positive."""
+        if before is not None and before.layout is self.layout and not self.has_free_choices:
+            self.value[:], self.policy[:] = before.value, before.policy
         else:
-            rows.start_outward(exact=rows.free_choices)
-        return rows
+            self._start_outward(exact=self.has_free_choices)
 
-    def start_outward(self, *, exact: bool) -> None:
+    def _start_outward(self, *, exact: bool) -> None:
         """Start from a proper policy, with an estimate of its value or with its exact value."""
-        layout = self.layout
-        self.value, self.policy = np.empty(layout.row_ptr.size), np.empty(layout.row_ptr.size - 1, np.int32)
-        shortest.outward(layout.row_ptr, layout.out_ptr, layout.target, self.prob, self.cost, self.value, self.policy)
-        self.exact = exact
+        shortest.outward(self.rows, self.value, self.policy)
+        self.is_exact = exact
         if exact:
-            self.value[:-1] = _factorise(self)
+            self.value[:-1] = self._evaluate(self.rows.cost[self.policy])
 
-    @property
-    def arrays(self) -> tuple[Array, ...]:
-        """What most kernels take."""
-        assert self.value is not None
-        layout = self.layout
-        return layout.row_ptr, layout.out_ptr, layout.target, self.prob, self.cost, self.value
+    def run(self, tolerance: float, run: Run) -> bool:
+        """Improve values and policy until the proof holds to the tolerance; return False if a limit came first."""
+        best_width = np.inf
+        for round_ in range(10 * SLOW_ROUNDS):
+            self.proof = None
+            if run.out_of_time():
+                return False
+            changed, delta = shortest.improve(self.rows, self.value, self.policy, BETTER)
+            if not changed and delta <= 10 * tolerance:
+                if not self.has_free_choices:
+                    self.proof = shortest.prove(self.rows, self.value, self.value, self.policy)
+                width = max(self.proof) if self.proof else 0.0
+                if width <= tolerance or width >= 0.5 * best_width or delta <= 1e-15:
+                    return True
+                best_width = width
+            if round_ >= SLOW_ROUNDS and not self.is_exact:
+                self._start_outward(exact=True)
+            elif round_ >= SLOW_ROUNDS:
+                self.value[:-1] = self._evaluate(self.rows.cost[self.policy])
+            elif changed:
+                self._sweep(SWEEPS, 0.01 * delta, run)
+            else:
+                self._sweep(10 * SWEEPS, 0.03 * tolerance, run)
+        return True
 
+    def _sweep(self, sweeps: int, tolerance: float, run: Run) -> None:
+        """Sweep with the policy fixed, until little changes or time is out; the clock is checked now and then."""
+        at_once = max(WORK // max(self.rows.target.size, 1), 1)
+        for first in range(0, sweeps, at_once):
+            some = min(at_once, sweeps - first)
+            delta = shortest.sweep_policy(self.rows, self.value, self.policy, some, tolerance, self.policy_rows)
+            if delta <= tolerance or run.out_of_time():
+                return
 
-def _iterate(rows: _Sample, tolerance: float, run: Run) -> bool:
-    """Modified policy iteration until the proof holds to the tolerance; False if a limit came first."""
-    best_width = np.inf
-    for round_ in range(10 * PATIENCE):
-        rows.proof = None
-        if run.out_of_time():
-            return False
-        row_ptr, out_ptr, target, prob, cost, value = rows.arrays
-        policy = rows.policy
-        changed, delta = shortest.improve(row_ptr, out_ptr, target, prob, cost, value, policy, 1e-13)
-        if not changed and delta <= 10 * tolerance:
-            rows.proof = None if rows.free_choices else shortest.prove(*rows.arrays, value, policy)
-            width = max(rows.proof) if rows.proof else 0.0
-            if width <= tolerance or width >= 0.5 * best_width or delta <= 1e-15:
-                return True
-            best_width = width
-        if round_ >= PATIENCE and not rows.exact:
-            rows.start_outward(exact=True)
-        elif round_ >= PATIENCE:
-            value[:-1] = _factorise(rows)
-        elif changed:
-            _settle(rows, SWEEPS, 0.01 * delta, run)
-        else:
-            _settle(rows, 10 * SWEEPS, 0.03 * tolerance, run)
-    return True
+    def _evaluate(self, paid: Array) -> Array:
+        """Return what the policy pays in all, of `paid` per step, by a sparse factorisation of I − P."""
+        first = self.rows.out_ptr[self.policy]
+        length = self.rows.out_ptr[self.policy + 1] - first
+        index, row = ranges(first, length), np.repeat(np.arange(self.policy.size), length)
+        return solve_chain(row, self.rows.target[index], self.rows.prob[index], paid)
 
+    def prove(self, tolerance: float | None) -> tuple[Array, Array]:
+        """Return proved upper and lower bounds by place; (∞, 0) where nothing is proved.
 
-def _settle(rows: _Sample, sweeps: int, tolerance: float, run: Run) -> None:
-    """Sweeps with the policy fixed, until little changes or time is out; the clock is looked at now and then."""
-    _, out_ptr, target, prob, cost, value = rows.arrays
-    policy = rows.policy
-    assert policy is not None
-    at_once = max(WORK // max(target.size, 1), 1)
-    for first in range(0, sweeps, at_once):
-        some = min(at_once, sweeps - first)
-        delta = shortest.settle(out_ptr, target, prob, cost, value, policy, some, tolerance, *rows.packed)
-        if delta <= tolerance or run.out_of_time():
-            return
+        The values serve as weights where all costs are positive. Where that leaves too much open, and a `tolerance`
+        says what is too much, weights are the values summed over the steps of the policy, and bounds on the number of
+        steps: of the policy, and of all policies that take near-tight choices. A wide notion of near-tight is safe
+        where ties are blurred by rounding; where such choices can form a cycle, a narrow one may do.
+        """
+        value = self.value
+        above, below = np.full(value.size, np.inf), np.zeros(value.size)
+        above[-1] = 0.0
 
+        def tighten(weight: Array, proof: tuple[float, float] | None = None) -> None:
+            up, low = proof or shortest.prove(self.rows, value, weight, self.policy)
+            if np.isfinite(up):
+                np.minimum(above, value + up * weight, out=above)
+            if np.isfinite(low):
+                np.maximum(below, value - low * weight, out=below)
 
-def _factorise(rows: _Sample, paid: Array | None = None) -> Array:
-    """The value of the policy, or what it pays of `paid` per step, by a sparse factorisation of I − P."""
-    _, out_ptr, target, prob, cost, _ = rows.arrays
-    policy = rows.policy
-    assert policy is not None
-    length = out_ptr[policy + 1] - out_ptr[policy]
-    index = ranges(out_ptr[policy], length)
-    right = cost[policy] if paid is None else paid
-    return solve_chain(np.repeat(np.arange(policy.size), length), target[index], prob[index], right)
-
-
-def _prove_and_store(model: UMDP, rows: _Sample, sample: int, into: _Search, tolerance: float | None) -> None:
-    layout, policy = rows.layout, rows.policy
-    assert policy is not None
-    above, below = _bounds(rows, tolerance)
-    sizes = np.diff(layout.member_ptr)
-    dead = ~model.graph.goal
-    dead[layout.member] = False
-    into.dead[:, sample] = dead
-    into.lower[dead, sample] = np.inf
-    into.upper[layout.member, sample] = np.repeat(above[:-1], sizes)
-    into.lower[layout.member, sample] = np.repeat(below[:-1], sizes)
-    exits = layout.choice[policy]
-    into.choice[layout.member[layout.member_ptr[:-1]], sample] = exits
-    for place in np.flatnonzero(sizes > 1):
-        states = layout.member[layout.member_ptr[place] : layout.member_ptr[place + 1]]
-        into.choice[states, sample] = _ways_to_exit(model, layout, states, int(exits[place]), sample)
-
-
-def _bounds(rows: _Sample, tolerance: float | None) -> tuple[Array, Array]:
-    """Proved upper and lower bounds; (∞, 0) where nothing is proved.
-
-    The values serve as weights where all costs are positive. Where that leaves too much open, and a `tolerance` says
-    what is too much, weights are the values summed over the steps of the policy, and bounds on the number of steps: of
-    the policy, and of all policies that take near-tight choices. A wide notion of near-tight is safe where rounding
-    blurs ties; where such choices can go round for ever, a narrow one may do.
-    """
-    value, policy = rows.value, rows.policy
-    assert value is not None and policy is not None
-    above, below = np.full(value.size, np.inf), np.zeros(value.size)
-    above[-1] = 0.0
-
-    def tighten(weight: Array, proof: tuple[float, float] | None = None) -> None:
-        up, low = proof or shortest.prove(*rows.arrays, weight, policy)
-        if np.isfinite(up):
-            np.minimum(above, value + up * weight, out=above)
-        if np.isfinite(low):
-            np.maximum(below, value - low * weight, out=below)
-
-    if not rows.free_choices:
-        tighten(value, rows.proof)
-    if tolerance is not None and not (above - below <= max(GOOD_WIDTH, 4 * tolerance) * value).all():
-        # A backup of a large value is off by more: where values differ much, these weights keep errors where they are.
-        errors = value[:-1] + SMALL_ERROR * value.max()
-        try:
-            steps, summed = (np.append(_factorise(rows, paid), 0.0) for paid in (np.ones(policy.size), errors))
-        except SolverFailed:
-            steps = summed = np.zeros(value.size)
-        tighten(steps)
-        tighten(summed)
-        for slack in (1e-7, 1e-10, 1e-13):
-            weight = steps.copy()
-            most = slack * float(value.max())
-            if shortest.steps(*rows.arrays, policy, most, weight, 20 * PATIENCE, MOST_STEPS) < 0.5:
-                tighten(weight)
-                break
-    return above, below
+        if not self.has_free_choices:
+            tighten(value, self.proof)
+        if tolerance is not None and not (above - below <= max(GOOD_WIDTH, 4 * tolerance) * value).all():
+            # A backup of a large value is off by more: where values differ much, these weights keep errors local.
+            errors = value[:-1] + SMALL_ERROR * value.max()
+            try:
+                steps, summed = (np.append(self._evaluate(paid), 0.0) for paid in (np.ones(errors.size), errors))
+            except SolverFailed:
+                steps = summed = np.zeros(value.size)
+            tighten(steps)
+            tighten(summed)
+            for slack in (1e-7, 1e-10, 1e-13):
+                weight = steps.copy()
+                most = slack * float(value.max())
+                sweeps = 20 * SLOW_ROUNDS
+                if shortest.most_steps(self.rows, value, self.policy, most, weight, sweeps, MOST_STEPS) < 0.5:
+                    tighten(weight)
+                    break
+        return above, below
 
 
 def _fixed(array: Array) -> Array:
-    """A read-only view: what is remembered must stay what was proved."""
+    """Return a read-only view: cached values must stay what was proved."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def _group(order: Array, component: Array) -> tuple[Array, Array]:
-    """Members by place, where the states of a component share the place of the first of them."""
-    _, first, inverse = np.unique(component[order], return_index=True, return_inverse=True)
-    place = first[inverse]
-    by_place = np.argsort(place, kind="stable")
-    return order[by_place], np.unique(place, return_counts=True)[1]
-
-
 def _free_components(model: UMDP, sample: int, allowed: Array) -> tuple[Array, Array]:
-    """Maximal sets of states among which a policy can move for ever at no cost, and their inner choices."""
+    """Return the largest sets of states among which a policy can move for ever at no cost, and their inner choices."""
     return inner_choices(model.graph, allowed & (model.cost[:, sample] == 0.0), model.prob[:, sample] > 0)
 
 
 def _ways_to_exit(model: UMDP, layout: _Layout, states: Array, exit_choice: int, sample: int) -> Array:
-    """For each state of a free component, the choice that leads to the state where the component is left."""
+    """Return, for each state of a free component, the choice that leads to the state where the component is left."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import breadth_first_order
 
@@ -443,8 +419,8 @@ def _ways_to_exit(model: UMDP, layout: _Layout, states: Array, exit_choice: int,
     assert layout.free is not None
     exit_state = int(graph.choice_state[exit_choice])
     inner = np.flatnonzero(layout.free[graph.trans_choice] & (model.prob[:, sample] > 0))
-    inner = inner[np.isin(graph.choice_state[graph.trans_choice[inner]], states)]
-    source, target = graph.choice_state[graph.trans_choice[inner]], graph.successor[inner]
+    inner = inner[np.isin(graph.trans_state[inner], states)]
+    source, target = graph.trans_state[inner], graph.successor[inner]
     edges = coo_array((np.ones(inner.size, np.int8), (target, source)), shape=(graph.states, graph.states))
     _, parent = breadth_first_order(edges.tocsr(), exit_state)
     way = {(int(s), int(t)): int(graph.trans_choice[i]) for s, t, i in zip(source, target, inner, strict=True)}
@@ -452,7 +428,7 @@ def _ways_to_exit(model: UMDP, layout: _Layout, states: Array, exit_choice: int,
 
 
 def regret_gap(model: UMDP, values: OptimalValues) -> Array:  # [C, K]
-    """Q^gap of every choice and sample; each is off by no more than 2·`values.error`."""
+    """Return Q^gap of every choice and sample; each is off by no more than 2·`values.error`."""
     graph = model.graph
     gap = np.empty_like(model.cost)
     shortest.regret_gap(graph.choice_ptr, graph.trans_ptr, graph.successor, model.prob, model.cost, values.value, gap)
@@ -460,7 +436,7 @@ def regret_gap(model: UMDP, values: OptimalValues) -> Array:  # [C, K]
 
 
 def optimal_somewhere(model: UMDP, values: OptimalValues, gap: Array) -> Array:  # [C]
-    """The choices whose regret gap is zero in at least one sample in which their state is no dead end."""
+    """Return the choices whose regret gap is zero in at least one sample in which their state is no dead end."""
     tie = OPTIMAL_TIE * float(values.value[~values.dead].max(initial=0.0)) + 2 * values.error
     keep = gap <= tie
     keep &= ~values.dead[model.graph.choice_state]

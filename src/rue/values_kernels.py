@@ -1,26 +1,60 @@
 """Shortest paths in one sample: sweeps that find the values, and one pass that proves them.
 
-Rows are local. States are renumbered by place: nearest to a goal first, which is the order of the sweeps; all
-goals share the last place. Self-loops are taken out (a choice that stays with probability p costs c/(1−p) and
-else behaves as its other outcomes, scaled). Choices that a policy must not take cost infinity.
+States are renumbered by place: nearest to a goal first, which is the order of the sweeps; all goals share the last
+place. Self-loops are taken out (a choice that stays with probability p costs c/(1−p) and else behaves as its other
+outcomes, scaled). Choices that a policy must not take cost infinity.
 
-Hot loops index with unsigned integers: with signed ones numba looks for negative indices each time.
+Hot loops index with unsigned integers: with signed ones numba tests for negative indices each time.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from rue._jit import kernel
+from rue._arrays import Array
+from rue._jit import declare, kernel
+from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
 
-ROUNDING = 2.0**-53
-# Numbers below this lose their precision; it is added to every bound on a rounding error.
-TINY = 1e-290
+
+class RowIndex(NamedTuple):
+    """The choices of each place and their outcomes, without numbers."""
+
+    row_ptr: Array  # where the choices of each place begin
+    choice: Array  # of the model, for each choice here
+    out_ptr: Array  # where the outcomes of each choice begin
+    transition: Array  # of the model, for each outcome
+    target: Array  # the place that each outcome leads to
+
+
+class Rows(NamedTuple):
+    """The choices of each place in one sample."""
+
+    row_ptr: Array
+    out_ptr: Array
+    target: Array
+    prob: Array  # of each outcome
+    cost: Array  # of each choice
+
+
+class PolicyRows(NamedTuple):
+    """Memory for the rows of a policy, one after the other."""
+
+    ptr: Array  # where the outcomes of each place begin
+    target: Array
+    prob: Array
+    cost: Array  # of each place
+
+
+declare(RowIndex, "i1 i1 i1 i1 i1")
+declare(Rows, "i1 i1 i1 f1 f1")
+declare(PolicyRows, "i1 i1 f1 f1")
 
 
 @kernel("l1 i1 i1 L1 L1 I1 b1")
-def localise(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
-    """Rows by place, without self-loops: the choices of all states that share a place, less those in `drop`.
+def renumber(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
+    """Return the fields of a `RowIndex`: choices by place, without self-loops and without the choices in `drop`.
 
-    Returns `row_ptr` (choices of a place), `choice`, `out_ptr` (outcomes of a choice), `transition`, `target`.
+    The states `member[member_ptr[i]:member_ptr[i+1]]` share place i.
     """
     places = member_ptr.size - 1
     row_ptr = np.empty(places + 1, np.int32)
@@ -51,81 +85,81 @@ def localise(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
     return row_ptr, choice[:choices], out_ptr[: choices + 1], transition[:transitions], target[:transitions]
 
 
-@kernel("i1 i1 i1 F2 F2 int b1 f2 f2")
-def load(choice, out_ptr, transition, model_prob, model_cost, first, allowed, prob, cost):
+@kernel("RowIndex F2 F2 int b1 f2 f2")
+def load(index, model_prob, model_cost, first, allowed, prob, cost):
     """Fill in the numbers of the samples from `first` on, one row of `prob` and `cost` for each.
 
-    Several are taken at once, as they lie side by side in the model.
+    Several are loaded at once, as they lie side by side in the model.
     """
     count = prob.shape[0]
     leave = np.empty(count)
-    for i in range(choice.size):
-        c = choice[i]
+    for i in range(index.choice.size):
+        c = index.choice[i]
         leave[:] = 0.0
-        for j in range(out_ptr[i], out_ptr[i + 1]):
+        for j in range(index.out_ptr[i], index.out_ptr[i + 1]):
             for b in range(count):
-                p = model_prob[transition[j], first + b]
+                p = model_prob[index.transition[j], first + b]
                 prob[b, j] = p
                 leave[b] += p
         for b in range(count):
             if not (allowed[c] and leave[b] > 0.0):
                 cost[b, i] = np.inf
-                for j in range(out_ptr[i], out_ptr[i + 1]):
+                for j in range(index.out_ptr[i], index.out_ptr[i + 1]):
                     prob[b, j] = 0.0
             elif leave[b] == 1.0:
                 cost[b, i] = model_cost[c, first + b]
             else:
                 scale = 1.0 / leave[b]
                 cost[b, i] = model_cost[c, first + b] * scale
-                for j in range(out_ptr[i], out_ptr[i + 1]):
+                for j in range(index.out_ptr[i], index.out_ptr[i + 1]):
                     prob[b, j] *= scale
 
 
-@kernel("i1 i1 i1 f1 f1 f1 i1")
-def outward(row_ptr, out_ptr, target, prob, cost, value, policy):
-    """First values and a proper policy in one pass from the goals outward.
+@kernel("Rows f1 i1")
+def outward(rows, value, policy):
+    """Fill in first values and a proper policy in one pass from the goals outward.
 
-    Each state retries its choice until it lands on a state that was valued before it.
+    Each state repeats its choice until it leads to a state that was valued before it.
     """
-    count = row_ptr.size - 1
+    count = rows.row_ptr.size - 1
     value[count] = 0.0
     for i in range(count):
         best = np.inf
-        policy[i] = row_ptr[i]
-        for c in range(row_ptr[i], row_ptr[i + 1]):
+        policy[i] = rows.row_ptr[i]
+        for c in range(rows.row_ptr[i], rows.row_ptr[i + 1]):
             inward = 0.0
-            total = cost[c]
-            for t in range(np.uint64(out_ptr[c]), np.uint64(out_ptr[c + 1])):
-                j = np.uint32(target[t])
+            total = rows.cost[c]
+            for t in range(np.uint64(rows.out_ptr[c]), np.uint64(rows.out_ptr[c + 1])):
+                j = np.uint32(rows.target[t])
                 if j < i or j == count:
-                    inward += prob[t]
-                    total += prob[t] * value[j]
+                    inward += rows.prob[t]
+                    total += rows.prob[t] * value[j]
             if inward > 0.0 and total < best * inward:
                 best = total / inward
                 policy[i] = c
         value[i] = best
 
 
-@kernel("i1 i1 i1 f1 f1 f1 i1 float")
-def improve(row_ptr, out_ptr, target, prob, cost, value, policy, tolerance):
-    """One greedy Gauss–Seidel sweep. A choice is left only for one that is better by more than a tolerance.
+@kernel("Rows f1 i1 float")
+def improve(rows, value, policy, tolerance):
+    """Do one greedy Gauss–Seidel sweep. A choice is replaced only by one that is better by more than a tolerance.
 
-    So ties never make the policy wander, and a proper policy stays proper even where costs are zero.
+    So ties never change the policy, and a proper policy stays proper even where costs are zero.
     Returns how many choices changed and the largest relative change of a value.
     """
     changed = 0
     delta = 0.0
-    for i in range(row_ptr.size - 1):
+    for i in range(rows.row_ptr.size - 1):
         best = np.inf
         current = np.inf
         arg = -1
         mine = policy[i]
-        t = np.uint64(out_ptr[row_ptr[i]])
-        for c in range(row_ptr[i], row_ptr[i + 1]):
-            q = cost[c]
-            end = np.uint64(out_ptr[c + 1])
+        t = np.uint64(rows.out_ptr[rows.row_ptr[i]])
+        for c in range(rows.row_ptr[i], rows.row_ptr[i + 1]):
+            q = rows.cost[c]
+            end = np.uint64(rows.out_ptr[c + 1])
             while t < end:
-                q += prob[t] * value[np.uint32(target[t])]
+                q += rows.prob[t] * value[np.uint32(rows.target[t])]
                 t += np.uint64(1)
             if c == mine:
                 current = q
@@ -142,31 +176,30 @@ def improve(row_ptr, out_ptr, target, prob, cost, value, policy, tolerance):
     return changed, delta
 
 
-@kernel("i1 i1 f1 f1 f1 i1 int float i1 i1 f1 f1")
-def settle(out_ptr, target, prob, cost, value, policy, sweeps, tolerance, ptr, to, p, own):
-    """Gauss–Seidel sweeps with the policy fixed, on a packed copy of its rows, until little changes.
+@kernel("Rows f1 i1 int float PolicyRows")
+def sweep_policy(rows, value, policy, sweeps, tolerance, own):
+    """Do Gauss–Seidel sweeps with the policy fixed, on a copy of its rows, until no value changes by more.
 
-    The last four are scratch: the packed rows, their targets, probabilities and costs.
+    Returns the last largest relative change.
     """
     count = policy.size
-    ptr[0] = 0
+    own.ptr[0] = 0
     for i in range(count):
-        ptr[i + 1] = ptr[i] + out_ptr[policy[i] + 1] - out_ptr[policy[i]]
-    for i in range(count):
-        first = out_ptr[policy[i]]
-        own[i] = cost[policy[i]]
-        for j in range(ptr[i], ptr[i + 1]):
-            to[j] = target[first + j - ptr[i]]
-            p[j] = prob[first + j - ptr[i]]
+        first = rows.out_ptr[policy[i]]
+        own.cost[i] = rows.cost[policy[i]]
+        own.ptr[i + 1] = own.ptr[i] + rows.out_ptr[policy[i] + 1] - first
+        for j in range(own.ptr[i], own.ptr[i + 1]):
+            own.target[j] = rows.target[first + j - own.ptr[i]]
+            own.prob[j] = rows.prob[first + j - own.ptr[i]]
     delta = 0.0
     for _ in range(sweeps):
         delta = 0.0
         j = np.uint64(0)
         for i in range(count):
-            q = own[i]
-            end = np.uint64(ptr[i + 1])
+            q = own.cost[i]
+            end = np.uint64(own.ptr[i + 1])
             while j < end:
-                q += p[j] * value[np.uint32(to[j])]
+                q += own.prob[j] * value[np.uint32(own.target[j])]
                 j += np.uint64(1)
             delta = max(delta, abs(q - value[i]) / max(abs(q), 1e-300))
             value[i] = q
@@ -175,30 +208,30 @@ def settle(out_ptr, target, prob, cost, value, policy, sweeps, tolerance, ptr, t
     return delta
 
 
-@kernel("i1 i1 i1 f1 f1 f1 i1 float f1 int float")
-def steps(row_ptr, out_ptr, target, prob, cost, value, policy, slack, weight, sweeps, ceiling):
-    """Upper estimates of the number of steps of any policy that takes only near-tight choices, by sweeps.
+@kernel("Rows f1 i1 float f1 int float")
+def most_steps(rows, value, policy, slack, weight, sweeps, ceiling):
+    """Raise `weight` to the number of steps of any policy that takes only near-tight choices, by sweeps.
 
     A choice is near-tight if it is the policy's or within `slack` of the value. Returns the last largest
-    change; a weight over `ceiling` ends it (such choices can go round for ever).
+    change; a weight over `ceiling` ends the sweeps (such choices can form a cycle).
     """
-    count = row_ptr.size - 1
+    count = rows.row_ptr.size - 1
     weight[count] = 0.0
     delta = np.inf
     for _ in range(sweeps):
         delta = 0.0
         for i in range(count):
             most = 0.0
-            for c in range(row_ptr[i], row_ptr[i + 1]):
+            for c in range(rows.row_ptr[i], rows.row_ptr[i + 1]):
                 if c != policy[i]:
-                    q = cost[c]
-                    for t in range(out_ptr[c], out_ptr[c + 1]):
-                        q += prob[t] * value[target[t]]
+                    q = rows.cost[c]
+                    for t in range(rows.out_ptr[c], rows.out_ptr[c + 1]):
+                        q += rows.prob[t] * value[rows.target[t]]
                     if not q <= value[i] + slack:
                         continue
                 w = 1.0
-                for t in range(out_ptr[c], out_ptr[c + 1]):
-                    w += prob[t] * weight[target[t]]
+                for t in range(rows.out_ptr[c], rows.out_ptr[c + 1]):
+                    w += rows.prob[t] * weight[rows.target[t]]
                 most = max(most, w)
             if most > ceiling:
                 return np.inf
@@ -209,34 +242,34 @@ def steps(row_ptr, out_ptr, target, prob, cost, value, policy, slack, weight, sw
     return delta
 
 
-@kernel("i1 i1 i1 f1 f1 f1 f1 i1")
-def prove(row_ptr, out_ptr, target, prob, cost, value, weight, policy):
-    """How far `value` must move along `weight` to be proved, once over all choices.
+@kernel("Rows f1 f1 i1")
+def prove(rows, value, weight, policy):
+    """Return how far `value` must move along `weight` to be a proved bound, once over all choices.
 
     With v the values, w ≥ 0 the weights and Q(·) one backup, v + εw is an upper bound if
     v + εw ≥ Q_π(v + εw) at every state, and v − εw is a lower bound on every proper policy's value if
-    v − εw ≤ Q_c(v − εw) for every choice c. Both are linear in ε, so each choice asks for an ε of at
-    least, or at most, some number; rounding errors are added on the unsafe side.
+    v − εw ≤ Q_c(v − εw) for every choice c. Both are linear in ε, so each choice gives a least
+    or a largest ε; rounding errors are added on the unsafe side.
     Returns the smallest ε for the upper bound and for the lower bound; infinite where there is none.
     """
     up_need = 0.0
     up_room = np.inf
     low_need = 0.0
     low_room = np.inf
-    for i in range(row_ptr.size - 1):
+    for i in range(rows.row_ptr.size - 1):
         if not (0.0 <= value[i] < np.inf and 0.0 <= weight[i] < np.inf):
             return np.inf, np.inf
-        for c in range(row_ptr[i], row_ptr[i + 1]):
-            if cost[c] == np.inf:
+        for c in range(rows.row_ptr[i], rows.row_ptr[i + 1]):
+            if rows.cost[c] == np.inf:
                 continue
-            q = cost[c]
+            q = rows.cost[c]
             w = 0.0
-            for t in range(np.uint64(out_ptr[c]), np.uint64(out_ptr[c + 1])):
-                j = np.uint32(target[t])
-                q += prob[t] * value[j]
-                w += prob[t] * weight[j]
-            unit = ROUNDING * (2 * (out_ptr[c + 1] - out_ptr[c]) + 8)
-            error = unit * (q + value[i]) + TINY
+            for t in range(np.uint64(rows.out_ptr[c]), np.uint64(rows.out_ptr[c + 1])):
+                j = np.uint32(rows.target[t])
+                q += rows.prob[t] * value[j]
+                w += rows.prob[t] * weight[j]
+            unit = UNIT_ROUNDOFF * (2 * (rows.out_ptr[c + 1] - rows.out_ptr[c]) + 8)
+            error = unit * (q + value[i]) + UNDERFLOW
             drop = weight[i] - w - unit * (weight[i] + w)
             short = value[i] - q + error
             if short > 0.0:
@@ -258,9 +291,9 @@ def prove(row_ptr, out_ptr, target, prob, cost, value, weight, policy):
 
 @kernel("L1 L1 I1 F2 F2 f2 f2")
 def regret_gap(choice_ptr, trans_ptr, successor, prob, cost, value, gap):
-    """g_k(s,a) = C̄_k(s,a) + Σ T_k V*_k(s') − V*_k(s), the paper's Q^gap; never below zero.
+    """Fill in g_k(s,a) = C̄_k(s,a) + Σ T_k V*_k(s') − V*_k(s), the paper's Q^gap; never below zero.
 
-    Infinite where a choice may lead into a dead end, and zero at dead ends, where nobody should be.
+    Infinite where a choice may lead into a dead end, and zero at dead ends.
     """
     samples = prob.shape[1]
     for s in range(choice_ptr.size - 1):

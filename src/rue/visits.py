@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, ranges
 from rue._check import one_index, whole_number
-from rue._linear import ranges, solve_chain
+from rue._linear import solve_chain
 from rue.errors import BadInput, SolverFailed
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rue._arrays import Array
-from rue._linear import ranges
+from rue._arrays import Array, ranges
 from rue._threads import in_parts
 from rue.adaptive import belief_kernels as kernel
 from rue.adaptive.belief_kernels import ACTIONS, BLOCK, EDGES, NEXTS, NODES, NONE, POINTS, VECTORS, Tree, Vectors, World

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._arrays import Array
-from rue._linear import ranges
+from rue._arrays import Array, ranges
 from rue.certificate import Certificate, gap_below, margin, model_fingerprint
 from rue.controllers import merged, put_together
 from rue.model import UMDP, Graph

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rue._linear import ranges
+from rue._arrays import ranges
 from rue.baselines import Average
 from rue.errors import BadInput, SolverFailed
 from rue.fallbacks import reaching_policy

@@ -33,7 +33,7 @@ from rue.cli.printing import (
 from rue.cli.progress import ProgressBar, read_model_and_warm_up
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
-from rue.formats.files import write_text
+from rue.formats.writing import write_text
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.solution import Interval, Limits, Solution, Solver, Status

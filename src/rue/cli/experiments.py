@@ -15,7 +15,7 @@ from rue.cli.outputs import PAGES, TABLES, Target
 from rue.cli.printing import complain, print_json, say
 from rue.cli.progress import PagesBar, RunsBar
 from rue.errors import BadInput
-from rue.formats.files import check_writable, make_folder, write_text
+from rue.formats.writing import check_writable, make_folder, write_text
 
 experiment = typer.Typer(
     help="Many methods on many problems, into a store of records; again and only what is missing is done.",

@@ -18,7 +18,7 @@ from rue.cli.progress import ProgressBar
 from rue.description import describe
 from rue.domains import Domain
 from rue.errors import BadInput
-from rue.formats.files import endings
+from rue.formats import endings
 from rue.formats.logs import NEXT_STATE, Row, read_log
 from rue.solution import Progress
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rue.cli.printing import complain
 from rue.errors import BadInput
-from rue.formats.files import check_writable
+from rue.formats.writing import check_writable
 
 PAGES = (".html", ".htm")
 PICTURES = (".png", ".svg", ".pdf")

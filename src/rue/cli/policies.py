@@ -34,7 +34,7 @@ from rue.cli.printing import (
 from rue.cli.progress import ProgressBar, read_model_and_warm_up
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
-from rue.formats.files import endings
+from rue.formats import endings
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.policy import Policy

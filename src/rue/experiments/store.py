@@ -24,7 +24,7 @@ from typing import IO, Any
 from rue._text import plain
 from rue.errors import BadFile, BadInput
 from rue.formats import load, save
-from rue.formats.files import write_text
+from rue.formats.writing import write_text
 from rue.solution import Solution
 
 Record = dict[str, Any]

@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array
-from rue._linear import ranges, solve_chain
+from rue._arrays import Array, ranges
+from rue._linear import solve_chain
 from rue.errors import SolverFailed
 from rue.fallbacks import fallback
 from rue.judge import is_proper

@@ -23,8 +23,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import numpy as np
 
-from rue._arrays import Array
-from rue._linear import ranges
+from rue._arrays import Array, ranges
 from rue.model import UMDP
 from rue.recursion import layout_kernels as arrange
 from rue.recursion import one_step_kernels as game

@@ -25,7 +25,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter
 
 from rue.errors import BadInput
-from rue.formats.files import write_bytes
+from rue.formats.writing import write_bytes
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"

@@ -40,7 +40,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rue import structure_kernels as reach
 from rue._arrays import Array
 from rue._check import flag, real_number
 from rue.baselines import Average
@@ -53,7 +52,7 @@ from rue.recursion.one_step import policy_at_hand
 from rue.recursion.solvers import Regret, WorstCase
 from rue.solution import Inner, Interval, Outcome, Run, Solver, Status
 from rue.stationary import stationary_kernels as kernel
-from rue.structure import sweep_order
+from rue.structure import sweep_order, visited_states
 from rue.values import OptimalValues, optimal_somewhere, optimal_values, regret_gap
 
 # Work between two looks at the limits, in outcomes of choices backed up: some 20 ms.
@@ -470,9 +469,9 @@ class _Tree:
 def _places(model: UMDP, values: OptimalValues, kept: Array) -> Array:  # [n]
     """States that can be visited and are no goal, nearest to a goal first; dead ends of all samples are left out."""
     graph, ever = model.graph, model.ever_live
-    visited = reach.forward(graph.choice_ptr, graph.trans_ptr, graph.successor, graph.initial, kept, ever)[0]
-    order = sweep_order(model, ever, np.ones(graph.states, bool), kept)
-    return np.asarray(order[visited[order] & ~values.dead[order].all(axis=1)])
+    order = sweep_order(graph, ever, kept)
+    visited = np.isin(order, visited_states(graph, ever, kept))
+    return np.asarray(order[visited & ~values.dead[order].all(axis=1)])
 
 
 def _pool(size: int, choices: int) -> list[Array]:

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from rue._arrays import Array
-from rue._linear import ranges
+from rue._arrays import Array, ranges
 from rue.controllers import Part, put_together
 from rue.model import UMDP
 from rue.policy import Policy

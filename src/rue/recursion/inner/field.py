@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rue._arrays import Array
-from rue._linear import ranges
+from rue._arrays import Array, ranges
 from rue.controllers import Part
 from rue.errors import BadInput
 from rue.model import UMDP

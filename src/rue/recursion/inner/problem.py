@@ -22,9 +22,8 @@ from typing import Protocol
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, ranges
 from rue._highs import Ended
-from rue._linear import ranges
 from rue.errors import BadInput
 from rue.model import UMDP
 

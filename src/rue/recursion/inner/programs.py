@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rue._arrays import Array
-from rue._linear import ranges
+from rue._arrays import Array, ranges
 from rue.controllers import Part
 from rue.model import Graph
 from rue.recursion.inner.field import Found, Layout, Options, Round

@@ -6,8 +6,7 @@
 
 import numpy as np
 
-from rue._arrays import Array
-from rue._linear import ranges
+from rue._arrays import Array, ranges
 from rue.controllers import Part
 from rue.recursion import layout_kernels as arrange
 from rue.recursion import option_kernels as kernel

@@ -2,38 +2,33 @@
 
 A `.rue` file is an uncompressed zip: first `header.json` with the format's name and version, what the file holds, and
 everything that is not an array; then one `.npy` for each array, aligned so that large ones can be mapped into memory
-as they lie (such a file must not be changed in place while it is in use). Nothing is pickled. Files are written beside
-their place and moved there at the end, so that a crash never leaves half a file. The checksum of each part is verified
+(such a file must not be changed in place while it is in use). Nothing is pickled. The checksum of each part is verified
 when it is read, and the zip's comment has a digest of all names, sizes and checksums: parts cannot be exchanged, added
 or left out.
-
-A policy, or the policy of a solution, is written as text if the name ends in `.json` or `.csv`, and read back from it.
-The JSON has the graph with it; a CSV file is read together with its model.
 """
 
 import hashlib
 import json
 import math
 import mmap
-import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 
 from rue._arrays import Array
-from rue._check import one_of, real_number, text_path, whole_number
+from rue._check import one_of, real_number, whole_number
 from rue._text import thawed
 from rue.certificate import Certificate
 from rue.errors import BadFile, BadInput, RueError
-from rue.model import GRAPH_FIELDS, UMDP, Graph, check_same_graph
+from rue.formats.writing import write_atomically
+from rue.model import GRAPH_FIELDS, UMDP, Graph
 from rue.policy import Policy
 from rue.solution import Interval, Solution, Solver, Status, TracePoint
 
@@ -43,7 +38,7 @@ VERSION = 2
 LOCAL_HEADER, ZIP64_EXTRA = 30, 20
 ALIGNMENT, PADDING_ID = 64, 0xD935
 NPY_HEADER = 65_536
-# Of the numbers in a solution: costs are at most 1e100 each, and a century is long enough.
+# The largest numbers in a solution: costs are at most 1e100 each, and no run takes a century.
 LARGEST, MOST_SECONDS = 1e150, 3e9
 # Smaller arrays are copied when they are read, larger ones are mapped.
 SMALL = 64_000_000
@@ -57,67 +52,21 @@ Storable = UMDP | Policy | Solution
 
 
 class _Named(dict[str, Array]):
-    """Arrays by name; a name that is not there is told as such."""
+    """Arrays by name; a missing name is an error of the file."""
 
     def __missing__(self, name: str) -> Array:
         raise BadFile(f"the array {name} is missing; expected it in the file")
 
 
-def save(path: str | Path, thing: Storable) -> None:
-    """Write a model, a policy or a solution; a policy also as `.json` or `.csv`."""
-    target = text_path(path)
-    text = _TEXTS.get(target.suffix.lower())
-    if text is not None and isinstance(thing, Storable):
-        if isinstance(thing, UMDP):
-            raise BadInput(f"{target}: a model cannot be written as {target.suffix}; expected a name ending in .rue")
-        write_text(target, text.write(thing.policy if isinstance(thing, Solution) else thing))
-        return
-    for kind, (type_, pack, _) in _KINDS.items():
-        if isinstance(thing, type_):
-            header, arrays = pack(thing)
-            _write_atomically(target, lambda stream: _write_zip(stream, kind, header, arrays))  # noqa: B023
-            return
-    raise BadInput(f"a {type(thing).__name__} cannot be saved; expected a model, a policy or a solution")
+def write_rue(path: Path, thing: Storable) -> None:
+    """Write a model, a policy or a solution."""
+    kind, (_, pack, _) = next(item for item in _KINDS.items() if isinstance(thing, item[1][0]))
+    header, arrays = pack(thing)
+    write_atomically(path, lambda stream: _write_zip(stream, kind, header, arrays))
 
 
-def endings(kind: type[Storable]) -> tuple[str, ...]:
-    """What the name of a file may end in, for a model, a policy or a solution."""
-    return (".rue",) if issubclass(kind, UMDP) else (".rue", *_TEXTS)
-
-
-def load(path: str | Path, model: UMDP | None = None) -> Storable:
-    """Read what `save` wrote: a UMDP, a Policy or a Solution.
-
-    A policy in a `.csv` file needs the `model` that it is for. Other files do not; if it is given, a policy or a
-    solution for another graph is refused.
-    """
-    source = text_path(path)
-    try:
-        source.stat()
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{source}: there is no such file ({getattr(error, 'strerror', error)})") from None
-    text = _TEXTS.get(source.suffix.lower())
-    thing = _load_zip(source) if text is None else _load_text(source, text, model)
-    if model is not None and not isinstance(thing, UMDP):
-        check_same_graph(model, thing.graph if isinstance(thing, Policy) else thing.policy.graph)
-    return thing
-
-
-def _load_text(source: Path, text: "_Text", model: UMDP | None) -> Policy:
-    """The policy in a text file."""
-    try:
-        content = source.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise BadFile(f"{source}: cannot be read ({error.strerror})") from None
-    except UnicodeError:
-        raise BadFile(f"{source}: it is no text in UTF-8; expected a policy as rue.save writes it") from None
-    try:
-        return text.read(content, model)
-    except BadInput as error:
-        raise BadFile(f"{source}: {error}") from None
-
-
-def _load_zip(source: Path) -> Storable:
+def read_rue(source: Path, model: UMDP | None = None) -> Storable:
+    """Read what `write_rue` wrote; no model is needed for it."""
     try:
         with source.open("rb") as stream, zipfile.ZipFile(stream) as archive:
             header = _read_header(source, archive)
@@ -127,7 +76,7 @@ def _load_zip(source: Path) -> Storable:
             arrays = {info.filename.removesuffix(".npy"): _read_array(stream, memory, info) for info in parts}
     except RueError:
         raise
-    except Exception as error:  # whatever a reader trips over, it is the file that is wrong
+    except Exception as error:  # whatever goes wrong here, the file is wrong
         raise BadFile(
             f"{source}: {_why_unreadable(source)} ({_one_line(error)}); expected a file written by rue.save"
         ) from None
@@ -138,68 +87,6 @@ def _load_zip(source: Path) -> Storable:
         raise BadFile(f"{source}: {error}") from None
     except Exception as error:
         raise BadFile(f"{source}: the file is damaged ({_one_line(error)}); expected a {header['kind']}") from None
-
-
-def write_text(path: str | Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file, whole or not at all."""
-    _write_atomically(Path(path), lambda stream: stream.write(data))
-
-
-def check_writable(path: str | Path) -> None:
-    """Refuse a file that cannot be written, before any work is done for it."""
-    target = Path(path)
-    try:
-        here, beside = target.is_dir(), target.parent.is_dir()
-    except (OSError, ValueError) as error:  # it is no name of a file
-        raise BadInput(f"{target}: cannot be written ({getattr(error, 'strerror', error)})") from None
-    if here:
-        raise BadInput(f"{target}: cannot be written (it is a folder); expected the name of a file")
-    if not beside:
-        raise BadInput(f"{target}: cannot be written (there is no folder {target.parent}); expected one that is there")
-    handle, name = _open_beside(target)
-    os.close(handle)
-    Path(name).unlink()
-
-
-def make_folder(path: str | Path) -> Path:
-    """A folder to write to, made if it is not there."""
-    folder = Path(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{folder}: cannot be made a folder ({error.strerror})") from None
-    return folder
-
-
-def _open_beside(target: Path) -> tuple[int, str]:
-    """A new file in the folder of the target, open for writing: its handle and its name."""
-    try:
-        return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise BadInput(f"{target}: cannot be written ({error.strerror})") from None
-
-
-def _write_atomically(target: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write beside the target, then move into place."""
-    handle, name = _open_beside(target)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # mkstemp's files are private; ours are like any other
-        Path(name).replace(target)
-    except OSError as error:
-        raise BadInput(f"{target}: cannot be written ({error.strerror or error})") from None
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 def _write_zip(stream: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -222,7 +109,7 @@ def _write_zip(stream: IO[bytes], kind: str, header: Mapping[str, Any], arrays: 
 
 
 def _padding(offset: int) -> bytes:
-    """An extra field for a zip member's header after which its data, now at `offset`, are aligned."""
+    """Return an extra field for a zip member's header after which its data, now at `offset`, are aligned."""
     length = -(offset + 4) % ALIGNMENT
     return struct.pack("<HH", PADDING_ID, length) + bytes(length)
 
@@ -241,7 +128,7 @@ def _read_header(source: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _digest(parts: Iterable[zipfile.ZipInfo]) -> bytes:
-    """A hash of the names, sizes and checksums of all parts, in order."""
+    """Return a hash of the names, sizes and checksums of all parts, in order."""
     lines = "".join(f"{part.filename} {part.file_size} {part.CRC}\n" for part in parts)
     return hashlib.sha256(lines.encode()).hexdigest().encode()
 
@@ -253,9 +140,9 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
 
 
 def _read_array(stream: BufferedReader, memory: mmap.mmap, info: zipfile.ZipInfo) -> Array:
-    """An array of the file, read-only, once its checksum is verified: a large one as it lies there, mapped.
+    """Return an array of the file, read-only, once its checksum is verified; a large one is mapped into memory.
 
-    A mapped file must not change while it is in use; what is small is not worth that worry, and is read into memory.
+    A mapped file must not change while it is in use, so small arrays are read instead.
     """
     name_length, extra_length = struct.unpack_from("<HH", memory, info.header_offset + LOCAL_HEADER - 4)
     first = info.header_offset + LOCAL_HEADER + name_length + extra_length
@@ -353,7 +240,7 @@ def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]
 
 
 def _number(name: str, value: object, low: float = -LARGEST) -> float:
-    """A number in a header, infinite or not so large that who draws it would come to its end."""
+    """Return a number of a header, infinite or within what can be drawn."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -439,23 +326,4 @@ _KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any]]] 
     "model": (UMDP, _pack_model, _unpack_model),
     "policy": (Policy, _pack_policy, _unpack_policy),
     "solution": (Solution, _pack_solution, _unpack_solution),
-}
-
-
-class _Text(NamedTuple):
-    """A form of policies as text."""
-
-    write: Callable[[Policy], str]
-    read: Callable[[str, UMDP | None], Policy]
-
-
-def _read_csv(text: str, model: UMDP | None) -> Policy:
-    if model is None:
-        raise BadInput("a policy in CSV has no graph; expected the model that it is for, load(path, model)")
-    return Policy.from_csv(text, model)
-
-
-_TEXTS = {
-    ".json": _Text(Policy.to_json, lambda text, model: Policy.from_json(text)),
-    ".csv": _Text(Policy.to_csv, _read_csv),
 }
