@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rue.errors import BadFile, BadInput
-from rue.experiments.published import ELEVEN, PAPER, read_published
+from rue.experiments.published_figures import ELEVEN, PAPER, read_published
 from rue.experiments.results import Results
 from rue.experiments.tables import make_tables, write_tables
 from rue.table import Cell, Table, TableRow

@@ -38,7 +38,7 @@ from rue._check import one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue.domains.base import TRAINING, Domain
 from rue.errors import BadInput, RueError, unknown_name
-from rue.experiments.code import code_version
+from rue.experiments.provenance import code_version
 from rue.experiments.toml import read_toml
 from rue.selection import WAYS
 from rue.solution import Solver

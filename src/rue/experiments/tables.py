@@ -11,8 +11,8 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._check import one_of
-from rue.experiments.orders import Order, compare_orders
-from rue.experiments.published import ELEVEN, PAPER, Published
+from rue.experiments.published_figures import ELEVEN, PAPER, Published
+from rue.experiments.replication import Order, compare_orders
 from rue.experiments.results import MISSING, Group, Results, Samples
 from rue.experiments.statistics import SIGNIFICANT, Comparison, Moments, compare_methods, describe
 from rue.experiments.store import FAILED

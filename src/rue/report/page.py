@@ -19,8 +19,8 @@ from markupsafe import escape
 
 from rue._text import short_line
 from rue.errors import BadInput
+from rue.experiments.provenance import machine, versions
 from rue.experiments.results import Group, Results
-from rue.experiments.work import machine, versions
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.report import sentences, sheets
