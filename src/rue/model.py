@@ -25,7 +25,7 @@ from rue import structure_kernels as reach
 from rue._arrays import Array, Flat
 from rue._check import frozen_array, in_all, index_array, labels, whole_number
 from rue._text import frozen, thawed
-from rue.errors import BadInput
+from rue.errors import BadInput, argument
 
 # Rows are accepted when they sum to one within this, and then divided by their sum.
 ROW_TOLERANCE = 1e-8
@@ -466,7 +466,7 @@ def _check_cost(model: UMDP) -> None:
         (
             lambda: cost < 0,
             "0 or more: where every policy takes the same number of steps, add a constant to every cost; "
-            "for rewards with a discount pass discount= to from_dense or Builder",
+            f"for rewards with a discount {argument('pass discount= to from_dense or Builder')}",
         ),
     ):
         if cost.min() >= 0 and cost.max() <= LARGEST_COST:

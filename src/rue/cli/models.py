@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, cast
 
 import typer
@@ -17,21 +16,21 @@ from rue.cli.printing import console, number, pairs, print_json, say, say_lines
 from rue.cli.progress import ProgressBar
 from rue.description import describe
 from rue.domains import DOMAINS
-from rue.errors import BadInput
+from rue.errors import arguments_called
 from rue.formats.files import endings
 from rue.formats.logs import NEXT_STATE, Row, read_log
 from rue.solution import Progress
 
 SELDOM = 10
 ROWS_BETWEEN_REPORTS = 10_000
-# What the library says of its arguments, and what the command line calls them.
+# What messages of the library call its arguments, and what they are called here.
 FLAGS = {
     'another encoding= such as "cp1252"': "another --encoding such as cp1252",
     "episode= if the next row has it": "--episode if the next row has it",
     'end=, or unfinished="drop"': "--end, or --drop-unfinished",
     'it in goals, or unvisited="dead end"': "it as a --goal, or --dead-ends",
     "pass discount= to from_dense or Builder": "give a --discount",
-    "cost_noise is": "--cost-noise is",
+    "cost_noise": "--cost-noise",
 }
 
 
@@ -109,7 +108,7 @@ def learn(
 ) -> None:
     """Draw samples from the posterior of logged transitions (state, action, cost, next state)."""
     target = Target.check(output, "model", endings(rue.UMDP), inputs=[log])
-    with _flags_named():
+    with arguments_called(FLAGS):
         source = read_log(
             log, state=_columns(state), action=_columns(action), cost=cost, next_state=_columns(next_state),
             episode=episode, end=end, unfinished="drop" if drop_unfinished else "refuse", encoding=encoding,
@@ -166,18 +165,6 @@ def convert(
         lambda path: rue.save(path, thing)
     )
     raise typer.Exit(written.tell())
-
-
-@contextmanager
-def _flags_named() -> Iterator[None]:
-    """Errors name flags where the library names its arguments."""
-    try:
-        yield
-    except BadInput as error:
-        message = str(error)
-        for argument, flag in FLAGS.items():
-            message = message.replace(argument, flag)
-        raise type(error)(message) from None
 
 
 def _columns(text: str) -> tuple[str, ...]:
