@@ -1,4 +1,4 @@
-"""Commands that make models and tell what they are: generate, learn, info, convert."""
+"""Commands that make and describe models: generate, learn, info, convert."""
 
 import math
 import time
@@ -12,7 +12,7 @@ from rue import parsing
 from rue._text import one_line
 from rue.cli.options import By, Json, Model, ModelOutput, Settings
 from rue.cli.outputs import Target
-from rue.cli.printing import console, number, pairs, print_json, say, say_lines
+from rue.cli.printing import number, print_facts, print_json, say, say_lines
 from rue.cli.progress import ProgressBar
 from rue.description import describe
 from rue.domains import DOMAINS
@@ -42,7 +42,7 @@ def generate(
     samples: Annotated[
         int | None, typer.Option(help="How many samples; 15, or the forecasts of the glider.", show_default=False)
     ] = None,
-    pool: Annotated[int | None, typer.Option(help="Draw so many and choose the samples out of them.")] = None,
+    pool: Annotated[int | None, typer.Option(help="Draw this number and choose the samples out of them.")] = None,
     by: By = "coverage",
     as_json: Json = False,
 ) -> None:
@@ -71,7 +71,7 @@ def learn(
     ] = None,
     samples: Annotated[int, typer.Option(help="How many samples to draw from the posterior.")] = 1000,
     choose: Annotated[
-        int | None, typer.Option("--select", help="Keep so many of them; all unless given.", show_default=False)
+        int | None, typer.Option("--select", help="Keep this number of them; all unless given.", show_default=False)
     ] = None,
     by: By = "coverage",
     prior: Annotated[float, typer.Option(help="Pseudo-counts of each outcome.")] = 1.0,
@@ -139,17 +139,14 @@ def learn(
 
 
 def info(model: Model, as_json: Json = False) -> None:
-    """Say what a model is: its size, whether one policy can reach the goal in all samples, duplicates."""
+    """Describe a model: its size, whether one policy can reach the goal in all samples, duplicates."""
     facts = describe(parsing.read_model(model))
     if as_json:
         print_json({"model": model, **facts})
         return
-    table = pairs()
-    wrong = facts.pop("diagnosis")
-    for key, value in facts.items():
-        table.add_row(key.replace("_", " "), _in_words(key, value))
-    console().print(table)
-    say_lines(wrong)
+    diagnosis = facts.pop("diagnosis")
+    print_facts({key.replace("_", " "): _in_words(key, value) for key, value in facts.items()})
+    say_lines(diagnosis)
 
 
 def convert(
@@ -172,7 +169,7 @@ def _columns(text: str) -> tuple[str, ...]:
 
 
 class CountedRows:
-    """Rows of a log, counted as they pass, with a report now and then."""
+    """Rows of a log, counted while they are read, with a report every `ROWS_BETWEEN_REPORTS` rows."""
 
     def __init__(self, rows: Iterable[Row], progress: Callable[[Progress], None]) -> None:
         self._rows, self._progress = rows, progress
@@ -188,7 +185,7 @@ class CountedRows:
 
 
 def _in_words(key: str, value: Any) -> str:
-    """A fact of a model for people."""
+    """Return a fact of a model as text."""
     if key == "memory":
         return f"{value / 1e6:.3g} MB" if value >= 1e6 else f"{value / 1e3:.3g} kB"
     if key == "cost_range":

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take."""
+"""Arguments and options of several commands."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ Test = Annotated[
     ),
 ]  # fmt: skip
 TestSeed = Annotated[
-    int | None, typer.Option(help="Fixes the fresh draws; the domain's own and one unless given.", show_default=False)
+    int | None, typer.Option(help="Fixes the fresh draws; the domain's own plus one unless given.", show_default=False)
 ]
 Output = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write the result.", show_default=False)

@@ -1,4 +1,4 @@
-"""The command plot: pictures of policies."""
+"""The command plot: figures of policies."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,8 +29,8 @@ def plot(
     kind: Annotated[
         str | None,
         typer.Option(
-            help="map: what the policy does on a grid; regret: bars for each sample, of several policies; bounds: how "
-            "they came together, of solutions. A map, or for other models and several policies the regrets.",
+            help="map: actions of the policy on a grid; regret: bars for each sample, of one or more policies; bounds: "
+            "bounds over time, of solutions. Unless given, a map, or regret for other models and several policies.",
             show_default=False,
         ),
     ] = None,
@@ -42,14 +42,14 @@ def plot(
         typer.Option(metavar="0,5,10", help="One panel for each time step, in one sample.", show_default=False),
     ] = None,
 ) -> None:
-    """Draw what a policy does, its regret in each sample, or how its bounds came together."""
+    """Draw the actions of a policy on a map, its regret in each sample, or its bounds over time."""
     target = Target.check(output, "picture", PICTURES, inputs=[model, *policies])
     umdp = parsing.read_model(model)
     usual = "map" if len(policies) == 1 and "grid" in umdp.graph.layout else "regret"
     chosen = one_of("kind of picture", kind or usual, ("map", "regret", "bounds"))
     if chosen != "map" and (samples or steps):
         raise BadInput(f"samples or steps are given for a picture of {chosen}; expected them with a map")
-    from rue import report  # slow to import, and needed here alone
+    from rue import report  # imports matplotlib
 
     if chosen == "bounds":
         figure = report.draw_bounds({name: parsing.read_solution(path) for name, path in _names(policies).items()})
@@ -71,13 +71,13 @@ def plot(
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
-    """A short name for each file: without its folder, where that tells them apart."""
+    """Return the files by a short name: without folder and ending, if these names differ."""
     stems = [Path(path).stem for path in paths]
     return dict(zip(stems if len(set(stems)) == len(stems) else distinct(paths), paths, strict=True))
 
 
 def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[float]], float | None]:
-    """The regrets of policies by the judge, and the best bound that one of their files has for all policies."""
+    """Return the regrets of policies, and the best bound for all policies that one of their files has."""
     regrets, bound = {}, 0.0
     for name, path in _names(paths).items():
         thing = parsing.read_policy_or_solution(path)
@@ -90,7 +90,7 @@ def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[f
 
 
 def _whole_numbers(name: str, text: str | None) -> list[int] | None:
-    """`0,3,5` as numbers."""
+    """Return the numbers of a text such as `0,3,5`."""
     if text is None:
         return None
     try:
