@@ -12,7 +12,7 @@ import typer
 
 import rue
 from rue import parsing
-from rue.cli.options import Json, Model, Test, TestSeed
+from rue.cli.options import Json, Model, Test, TestSeed, option
 from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import (
     at_least,
@@ -56,9 +56,7 @@ def compare(
     ] = 30.0,
     test: Test = None,
     seed: TestSeed = None,
-    page: Annotated[
-        str | None, typer.Option("--report", metavar="FILE", help="Also write an .html page.", show_default=False)
-    ] = None,
+    page: Annotated[str | None, option("--report", metavar="FILE", help="Also write an .html page.")] = None,
     as_json: Json = False,
 ) -> None:
     """Solve a model with several methods and compare their policies, with how far each is from the best.

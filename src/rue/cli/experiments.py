@@ -9,7 +9,7 @@ import typer
 
 from rue import experiments, parsing
 from rue._check import one_of
-from rue.cli.options import Json, Output
+from rue.cli.options import Json, Output, argument, option
 from rue.cli.outputs import PAGES, TABLES, Target
 from rue.cli.printing import complain, print_json, say
 from rue.cli.progress import PagesBar, RunsBar
@@ -23,13 +23,13 @@ experiment = typer.Typer(
 
 FIGURES = ("svg", "pdf", "png")
 
-StoreFolder = Annotated[str, typer.Argument(metavar="DIR", help="A store of `rue experiment run`.", show_default=False)]
+StoreFolder = Annotated[str, argument(metavar="DIR", help="A store of `rue experiment run`.")]
 
 
 @experiment.command("run")
 def run_all(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A .toml file.", show_default=False)],
-    store: Annotated[str, typer.Option(metavar="DIR", help="Where the records go.", show_default=False)],
+    spec: Annotated[str, argument(metavar="SPEC", help="A .toml file.")],
+    store: Annotated[str, option(metavar="DIR", help="Where the records go.")],
     jobs: Annotated[int | None, typer.Option(help="Processes on this machine; one, unless given.")] = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786.")
@@ -75,9 +75,7 @@ def print_tables(
 @experiment.command("figures")
 def draw_figures(
     store: StoreFolder,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FOLDER", help="Where the files go.", show_default=False)
-    ],
+    output: Annotated[str, option("--output", "-o", metavar="FOLDER", help="Where the files go.")],
     form: Annotated[str, typer.Option("--format", help="svg, pdf or png.")] = "svg",
 ) -> None:
     """Draw regret and time over size, regret against time, and distance to the bound: a file for each figure."""
@@ -96,9 +94,7 @@ def draw_figures(
 
 def report(
     store: StoreFolder,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="An .html file.", show_default=False)
-    ] = "report.html",
+    output: Annotated[str, option("--output", "-o", metavar="FILE", help="An .html file.")] = "report.html",
 ) -> None:
     """Write a page of an experiment that needs no network: a summary, tables, figures, each problem with maps."""
     found = StoredResults.read(store)

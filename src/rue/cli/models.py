@@ -10,7 +10,7 @@ import typer
 import rue
 from rue import parsing
 from rue._text import one_line
-from rue.cli.options import By, Json, Model, ModelOutput, Settings
+from rue.cli.options import By, Json, Model, ModelOutput, Settings, argument, option
 from rue.cli.outputs import Target
 from rue.cli.printing import number, print_facts, print_json, say, say_lines
 from rue.cli.progress import ProgressBar
@@ -35,13 +35,11 @@ FLAGS = {
 
 
 def generate(
-    domain: Annotated[str, typer.Argument(help=f"{', '.join(DOMAINS)}.", show_default=False)],
-    seed: Annotated[int, typer.Option(help="Fixes the problem and its samples.", show_default=False)],
+    domain: Annotated[str, argument(help=f"{', '.join(DOMAINS)}.")],
+    seed: Annotated[int, option(help="Fixes the problem and its samples.")],
     output: ModelOutput,
     settings: Settings = None,
-    samples: Annotated[
-        int | None, typer.Option(help="How many samples; 15, or the forecasts of the glider.", show_default=False)
-    ] = None,
+    samples: Annotated[int | None, option(help="How many samples; 15, or the forecasts of the glider.")] = None,
     pool: Annotated[int | None, typer.Option(help="Draw this number and choose the samples out of them.")] = None,
     by: By = "coverage",
     as_json: Json = False,
@@ -59,41 +57,30 @@ def generate(
 
 
 def learn(
-    log: Annotated[
-        str, typer.Argument(metavar="LOG", help="A CSV file of logged transitions, with a header.", show_default=False)
-    ],
-    initial: Annotated[str, typer.Option(metavar="STATE", help="Where every episode starts.", show_default=False)],
-    seed: Annotated[int, typer.Option(help="Fixes the samples.", show_default=False)],
+    log: Annotated[str, argument(metavar="LOG", help="A CSV file of logged transitions, with a header.")],
+    initial: Annotated[str, option(metavar="STATE", help="Where every episode starts.")],
+    seed: Annotated[int, option(help="Fixes the samples.")],
     output: ModelOutput,
     goal: Annotated[
-        list[str] | None,
-        typer.Option(metavar="STATE", help="Where an episode ends; may be given more than once.", show_default=False),
+        list[str] | None, option(metavar="STATE", help="Where an episode ends; may be given more than once.")
     ] = None,
     samples: Annotated[int, typer.Option(help="How many samples to draw from the posterior.")] = 1000,
-    choose: Annotated[
-        int | None, typer.Option("--select", help="Keep this number of them; all unless given.", show_default=False)
-    ] = None,
+    choose: Annotated[int | None, option("--select", help="Keep this number of them; all unless given.")] = None,
     by: By = "coverage",
     prior: Annotated[float, typer.Option(help="Pseudo-counts of each outcome.")] = 1.0,
     support: Annotated[
         str, typer.Option(help="Outcomes of a choice: state, what followed its state, or observed, what followed it.")
     ] = "state",
     cost_noise: Annotated[float, typer.Option(help="Noise of the costs, in standard errors of their mean.")] = 0.0,
-    discount: Annotated[float | None, typer.Option(help="Discount future costs.", show_default=False)] = None,
+    discount: Annotated[float | None, option(help="Discount future costs.")] = None,
     state: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns that make up the state.")] = "state",
     action: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns of the action.")] = "action",
     cost: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the cost.")] = "cost",
     next_state: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns of the next state.")] = NEXT_STATE,
     episode: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="The next row with the same entry here has the next state.", show_default=False
-        ),
+        str | None, option(metavar="COLUMN", help="The next row with the same entry here has the next state.")
     ] = None,
-    end: Annotated[
-        str | None,
-        typer.Option(metavar="STATE", help="The state after the last row of an episode.", show_default=False),
-    ] = None,
+    end: Annotated[str | None, option(metavar="STATE", help="The state after the last row of an episode.")] = None,
     drop_unfinished: Annotated[
         bool, typer.Option("--drop-unfinished", help="Leave out the last row of an episode that has no next state.")
     ] = False,
@@ -101,9 +88,7 @@ def learn(
         bool,
         typer.Option("--dead-ends", help="States that the log never leaves, and that are no goals, are dead ends."),
     ] = False,
-    encoding: Annotated[
-        str | None, typer.Option(help="Of the file, if not UTF-8 or UTF-16.", show_default=False)
-    ] = None,
+    encoding: Annotated[str | None, option(help="Of the file, if not UTF-8 or UTF-16.")] = None,
     as_json: Json = False,
 ) -> None:
     """Draw samples from the posterior of logged transitions (state, action, cost, next state)."""
@@ -150,10 +135,8 @@ def info(model: Model, as_json: Json = False) -> None:
 
 
 def convert(
-    source: Annotated[str, typer.Argument(metavar="IN", help="A .rue file.", show_default=False)],
-    target: Annotated[
-        str, typer.Argument(metavar="OUT", help="A .rue file, or .json or .csv for a policy.", show_default=False)
-    ],
+    source: Annotated[str, argument(metavar="IN", help="A .rue file.")],
+    target: Annotated[str, argument(metavar="OUT", help="A .rue file, or .json or .csv for a policy.")],
 ) -> None:
     """Write a file in another format: policies as .json or .csv, with the names of states and actions."""
     thing = rue.load(source)

@@ -10,7 +10,7 @@ import rue
 from rue import parsing
 from rue._check import one_of
 from rue.certificate import model_fingerprint
-from rue.cli.options import Model
+from rue.cli.options import Model, argument, option
 from rue.cli.outputs import PICTURES, Target
 from rue.cli.printing import distinct, say
 from rue.errors import BadInput
@@ -20,27 +20,17 @@ from rue.solution import Solution
 
 def plot(
     model: Model,
-    policies: Annotated[
-        list[str], typer.Argument(metavar="POLICY...", help="Files with policies or solutions.", show_default=False)
-    ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="A .png, .svg or .pdf file.", show_default=False)
-    ],
+    policies: Annotated[list[str], argument(metavar="POLICY...", help="Files with policies or solutions.")],
+    output: Annotated[str, option("--output", "-o", metavar="FILE", help="A .png, .svg or .pdf file.")],
     kind: Annotated[
         str | None,
-        typer.Option(
+        option(
             help="map: actions of the policy on a grid; regret: bars for each sample, of one or more policies; bounds: "
-            "bounds over time, of solutions. Unless given, a map, or regret for other models and several policies.",
-            show_default=False,
+            "bounds over time, of solutions. Unless given, a map, or regret for other models and several policies."
         ),
     ] = None,
-    samples: Annotated[
-        str | None, typer.Option(metavar="0,3|all", help="Samples on the map, one panel each.", show_default=False)
-    ] = None,
-    steps: Annotated[
-        str | None,
-        typer.Option(metavar="0,5,10", help="One panel for each time step, in one sample.", show_default=False),
-    ] = None,
+    samples: Annotated[str | None, option(metavar="0,3|all", help="Samples on the map, one panel each.")] = None,
+    steps: Annotated[str | None, option(metavar="0,5,10", help="One panel for each time step, in one sample.")] = None,
 ) -> None:
     """Draw the actions of a policy on a map, its regret in each sample, or its bounds over time."""
     target = Target.check(output, "picture", PICTURES, inputs=[model, *policies])

@@ -9,7 +9,7 @@ import typer
 import rue
 from rue import parsing
 from rue._text import one_line
-from rue.cli.options import Json, Model, Output, PolicyFile, Settings, Test, TestSeed
+from rue.cli.options import Json, Model, Output, PolicyFile, Settings, Test, TestSeed, option
 from rue.cli.outputs import Target
 from rue.cli.printing import (
     at_least,
@@ -85,10 +85,7 @@ def evaluate(
     independent: Annotated[
         bool, typer.Option("--independent", help="The samples of the model in --test are independent draws.")
     ] = False,
-    confidence: Annotated[
-        float | None,
-        typer.Option(help="Of the bound for fresh samples; 0.95 unless given.", show_default=False),
-    ] = None,
+    confidence: Annotated[float | None, option(help="Of the bound for fresh samples; 0.95 unless given.")] = None,
     as_json: Json = False,
 ) -> None:
     """Print the exact cost and regret of a policy in each sample of a model, or of a test set.
@@ -143,8 +140,8 @@ def verify(
 def simulate(
     model: Model,
     policy: PolicyFile,
-    sample: Annotated[int, typer.Option(help="Which sample is the truth.", show_default=False)],
-    seed: Annotated[int, typer.Option(help="Fixes the episodes.", show_default=False)],
+    sample: Annotated[int, option(help="Which sample is the truth.")],
+    seed: Annotated[int, option(help="Fixes the episodes.")],
     episodes: Annotated[int, typer.Option(help="How many episodes.")] = 1000,
     max_steps: Annotated[int, typer.Option(help="Cut an episode off after this number of steps.")] = 1_000_000,
     as_json: Json = False,

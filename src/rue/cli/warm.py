@@ -2,20 +2,15 @@
 
 from typing import Annotated
 
-import typer
-
 from rue import parsing
-from rue.cli.options import Json
+from rue.cli.options import Json, option
 from rue.cli.printing import print_json, say
 from rue.cli.progress import CompileNotice
 from rue.warm_up import warm as compile_ahead
 
 
 def warm(
-    methods: Annotated[
-        str | None,
-        typer.Option(help="Names with commas between them: compile only what these need.", show_default=False),
-    ] = None,
+    methods: Annotated[str | None, option(help="Names with commas between them: compile only what these need.")] = None,
     as_json: Json = False,
 ) -> None:
     """Compile all kernels now; otherwise they are compiled at the first use after installation."""
