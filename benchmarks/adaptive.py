@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.report import Table
 from rue import UMDP, Adaptive, Limits, Regret, Solution, select, solve
 from rue.domains import Disaster, Medical
-from rue.experiments.published import ELEVEN
+from rue.experiments.published_figures import ELEVEN
 from rue.parsing import parse_method
 
 UMDPS, SECONDS, GAP = 25, 60.0, 0.005

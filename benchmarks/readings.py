@@ -24,8 +24,8 @@ from rich.progress import track
 from benchmarks.report import Table
 from rue import UMDP, Limits, evaluate, select, solve
 from rue.domains import Disaster, Glider
-from rue.experiments.orders import found_order, told_apart
-from rue.experiments.published import ELEVEN, PAPER
+from rue.experiments.published_figures import ELEVEN, PAPER
+from rue.experiments.replication import found_order, told_apart
 from rue.experiments.results import Samples
 from rue.experiments.statistics import SIGNIFICANT
 from rue.model import Graph

@@ -23,7 +23,7 @@ import rue
 from rue.domains.glider import BUILT_IN
 from rue.experiments import Experiment, Problems, Store, Task, code_version, dask_executor, read_spec, run_experiment
 from rue.experiments import run as running
-from rue.experiments.work import perform
+from rue.experiments.worker import perform
 
 SPEC = """
 title = "Small"
@@ -325,7 +325,7 @@ def test_one_problem_in_two_tables():
 def test_another_version_of_rue_is_a_new_task(spec, tmp_path, monkeypatch):
     store = tmp_path / "store"
     assert run_experiment(read_spec(spec), store, executor=Here()).added == 15
-    monkeypatch.setattr("rue.experiments.work.code_version", lambda: "9.9.9+0")
+    monkeypatch.setattr("rue.experiments.worker.code_version", lambda: "9.9.9+0")
     monkeypatch.setattr(Experiment, "tasks", lambda self, tasks=Experiment.tasks: [
         replace(task, code="9.9.9+0") for task in tasks(self)
     ])  # fmt: skip
@@ -353,7 +353,7 @@ def test_the_code_that_computes_is_part_of_the_version(tmp_path, monkeypatch):
     assert before == code_version() and before.startswith(f"{rue.__version__}+")
     for name, changes in {
         "report/style.py": False, "experiments/tables.py": False, "cli/app.py": False,
-        "experiments/work.py": True, "baselines.py": True, "structure_kernels.py": True,
+        "experiments/worker.py": True, "baselines.py": True, "structure_kernels.py": True,
     }.items():  # fmt: skip
         path = tmp_path / "rue" / name
         text = path.read_bytes()
@@ -404,7 +404,7 @@ def test_a_failed_run_is_a_record_and_can_be_tried_again(spec, tmp_path, monkeyp
             raise MemoryError("no room")
         return rue.solve(model, solver, bound=False)
 
-    monkeypatch.setattr("rue.experiments.work.solve", fails)
+    monkeypatch.setattr("rue.experiments.worker.solve", fails)
     summary = run_experiment(read_spec(spec), tmp_path / "store", executor=Here())
     assert (summary.done, summary.failed) == (10, 5) and "5 failed (--retry does them again)" in str(summary)
     assert str(summary).endswith("; the first error, of 5 runs: MemoryError: no room")
@@ -421,7 +421,7 @@ def test_a_machine_that_cannot_be_described_is_a_failed_run(spec, monkeypatch):
     def fails():
         raise OSError("no /proc here")
 
-    monkeypatch.setattr("rue.experiments.work.machine", fails)
+    monkeypatch.setattr("rue.experiments.worker.machine", fails)
     record, _ = perform(read_spec(spec).tasks()[0])
     assert record["status"] == "failed" and record["error"] == "OSError: no /proc here"
 

@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 
 import rue
 from rue import parsing
+from rue.experiments.provenance import machine, versions
 from rue.experiments.results import Results
 from rue.experiments.tables import make_tables
-from rue.experiments.work import machine, versions
 from rue.report import page, sentences, sheets, words
 from rue.report.cases import Row
 from rue.report.drawings import map_drawing

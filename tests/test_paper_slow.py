@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rue.experiments import Results, Store, read_spec, run_experiment
-from rue.experiments.published import PAPER
+from rue.experiments.published_figures import PAPER
 
 SPEC = Path(__file__).parent.parent / "experiments" / "paper-small.toml"
 

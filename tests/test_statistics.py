@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rue.experiments import statistics
-from rue.experiments.published import ELEVEN, PAPER
+from rue.experiments.published_figures import ELEVEN, PAPER
 from rue.experiments.statistics import (
     Moments,
     bootstrap_band,

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from rue._arrays import Array, ranges
 from rue._check import check_memory, frozen_array, in_all, index_array, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
-from rue.errors import BadInput
+from rue.errors import BadInput, argument
 from rue.model import UMDP, Flat, Graph
 from rue.structure import surely_reaching
 
@@ -228,7 +228,7 @@ def from_counts(
     pseudo_counts = real_number("prior", prior, "a number of pseudo-counts over 0", 0)
     if pseudo_counts == 0:
         raise BadInput(f"prior is {prior}; expected a number of pseudo-counts over 0")
-    noise = real_number("cost_noise", cost_noise, "0 or more", 0)
+    noise = real_number(argument("cost_noise"), cost_noise, "0 or more", 0)
     whole_number("samples", samples, 1)
     one_of("support", support, ("observed", "state", "all"))
     if isinstance(counts, Counts) and support == "all":
@@ -442,9 +442,10 @@ def _handle_unvisited(
     if not stuck:
         return
     if unvisited == "refuse":
+        ways = argument('it in goals, or unvisited="dead end"')
         raise BadInput(
-            f"the log never leaves state {stuck[0][0]!r}, which is no goal; expected it in goals, or "
-            f'unvisited="dead end"; {in_all(len(stuck), "state", "so")}'
+            f"the log never leaves state {stuck[0][0]!r}, which is no goal; expected {ways}; "
+            f"{in_all(len(stuck), 'state', 'so')}"
         )
     stay = action.setdefault("stuck", len(action))
     for _, number in stuck:

@@ -7,11 +7,16 @@ them is wrong, and so is rue. Everything else is our own bug, and an assertion.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
 
 # Of a message, in characters; of names that are listed in it; and of names among which a similar one is looked for.
 LONGEST_MESSAGE, MOST_NAMES, MOST_COMPARED = 2000, 40, 10_000
+
+# What messages call the arguments of functions, where the caller has other words for them, such as flags.
+_callers_words: ContextVar[Mapping[str, str]] = ContextVar("_callers_words", default={})  # noqa: B039
 
 
 class RueError(Exception):
@@ -45,6 +50,21 @@ class Contradiction(RueError):
 
 class SolverFailed(RueError):
     """A numerical backend gave up; the message carries its own status."""
+
+
+def argument(words: str) -> str:
+    """Return the words for an argument in a message: those of the library, unless the caller has others."""
+    return _callers_words.get().get(words, words)
+
+
+@contextmanager
+def arguments_called(words: Mapping[str, str]) -> Iterator[None]:
+    """Use the caller's words for arguments, by the library's words, in all messages made within."""
+    token = _callers_words.set(words)
+    try:
+        yield
+    finally:
+        _callers_words.reset(token)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> BadInput:

@@ -25,7 +25,7 @@ from rue import structure_kernels as reach
 from rue._arrays import Array, pointers, read_only
 from rue._check import frozen_array, in_all, index_array, labels, number_array, real_number, whole_number
 from rue._text import frozen, thawed
-from rue.errors import BadInput
+from rue.errors import BadInput, argument
 from rue.structure import all_states_reach_goal, reaching_goal, surely_reaching, visited_states
 
 # Rows are accepted when they sum to one within this, and then divided by their sum.
@@ -579,7 +579,7 @@ def _check_cost(model: UMDP) -> None:
         (
             lambda: cost < 0,
             "0 or more: where every policy takes the same number of steps, add a constant to every cost; "
-            "for rewards with a discount pass discount= to from_dense or Builder",
+            f"for rewards with a discount {argument('pass discount= to from_dense or Builder')}",
         ),
     ):
         if cost.min() >= 0 and cost.max() <= LARGEST_COST:

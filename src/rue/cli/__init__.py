@@ -1,13 +1,12 @@
-"""The command line: thin. It reads what people type, calls the library, and prints.
+"""The command line: it parses arguments, calls the library, and prints.
 
-`app` is the list of all commands, and how they end. Each of `models`, `policies`, `compare`, `plot` and `experiments`
-has the commands of its name, and what only they need; they do not know each other. What they share: `options` that
-several of them take, `outputs` that they write, `unseen` samples to test on, `progress` while one waits, and
-`printing`.
+`app` lists all commands and handles errors and exit status. `models`, `policies`, `compare`, `plot`, `experiments` and
+`warm` have the commands of their name; they do not import each other. Shared: `options` of several commands, `outputs`
+(files that they write), `unseen` (test samples), `progress` and `printing`.
 
-Human output goes through rich; `--json` prints one JSON object on standard output and nothing else. Exit status: 0
-done; 1 not solved (a limit, Ctrl-C, no proof, infinite regret), or a result that could not be written where it was to
-be; 2 bad input with one line on standard error; 130 broken off by Ctrl-C.
+Output for people goes through rich; `--json` prints one JSON object on standard output and nothing else. Exit status:
+0 done; 1 not solved (a limit, Ctrl-C, no proof, infinite regret), or a result that could not be written to its file;
+2 bad input, with one line on standard error; 130 ended by Ctrl-C.
 """
 
 from rue.cli.app import main

@@ -1,4 +1,4 @@
-"""All commands, in the order of the help, and how they end."""
+"""All commands, in the order of the help, with error messages and exit status."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ COMMANDS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Installation": (warm,),
 }
 
-# One line for each command, at the end of its help.
+# Printed at the end of the help of each command.
 EXAMPLES = {
     "generate": "rue generate disaster --set width=8 --set height=8 --samples 15 --seed 1 -o d8.rue",
     "learn": "rue learn log.csv --initial new --goal done --samples 1000 --select 15 --seed 1 -o m.rue",
@@ -70,10 +70,10 @@ def _about(version: Annotated[bool, typer.Option("--version", "-V", help="Print 
 
 
 def main() -> NoReturn:
-    """Run the command line; anything that is wrong with the input is one line on standard error and status 2."""
+    """Run the command line and exit. Bad input is one line on standard error and status 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a plain terminal shows strange names as it can
+            stream.reconfigure(errors="backslashreplace")  # for terminals that cannot show all characters
     try:
         status = _command()(prog_name="rue", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)
@@ -81,11 +81,11 @@ def main() -> NoReturn:
         message = str(error)
     except typer.Abort:
         sys.exit(130)
-    except BrokenPipeError:  # nobody reads on, as after `| head`
+    except BrokenPipeError:  # the reader has ended, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
-        # The command-line parser's own complaints; typer has moved their class about between versions.
+        # Errors of the command-line parser; their class has another place in each version of typer.
         if not hasattr(error, "format_message"):
             raise
         message = error.format_message()
@@ -95,7 +95,7 @@ def main() -> NoReturn:
 
 
 def _command() -> Any:
-    """All commands, as the parser has them; shell completion stands in a panel of its own."""
+    """Return the command of the parser; in its help, shell completion has a panel of its own."""
     command = typer.main.get_command(app)
     for parameter in command.params:
         if parameter.name in ("install_completion", "show_completion"):

@@ -1,4 +1,4 @@
-"""The command compare: several methods on one model, side by side."""
+"""The command compare: several methods on one model."""
 
 import math
 import signal
@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 import rue
 from rue import parsing
-from rue.cli.options import Json, Model, Test, TestSeed
+from rue.cli.options import Json, Model, Test, TestSeed, option
 from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import (
     at_least,
@@ -38,12 +37,13 @@ from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.solution import Interval, Limits, Solution, Solver, Status
 from rue.solving import solve as run_solver
+from rue.table import Cell
 
 LEGEND = (
-    "Regrets are the judge's: exact, in the worst sample and on average. No policy of any kind has a max regret "
-    "below what stands under 'at least', and the gap is how far a method may be from the best."
+    "Regrets are exact: max regret is that of the worst sample, mean regret the average. 'at least' is a proved lower "
+    "bound on the max regret of every policy; the gap is how far the policy may be from the best."
 )
-OBJECTIVE = " The objective is what the method itself minimises, at most; for reg it bounds the regret."
+OBJECTIVE = " 'objective' is an upper bound on what the solver minimises; for reg it bounds the regret."
 
 
 def compare(
@@ -52,19 +52,17 @@ def compare(
         str, typer.Option(help="Names with commas between them; short forms: reg-d3, reg-h3, cemr-s1.")
     ] = ",".join(parsing.METHODS),
     seconds: Annotated[
-        float, typer.Option(help="Stop each method after so many seconds with its best policy so far.")
+        float, typer.Option(help="Stop each method after these seconds with its best policy so far.")
     ] = 30.0,
     test: Test = None,
     seed: TestSeed = None,
-    page: Annotated[
-        str | None, typer.Option("--report", metavar="FILE", help="Also write an .html page.", show_default=False)
-    ] = None,
+    page: Annotated[str | None, option("--report", metavar="FILE", help="Also write an .html page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Solve a model with several methods and put their policies side by side, with how far each is from the best.
+    """Solve a model with several methods and compare their policies, with how far each is from the best.
 
-    Ctrl-C stops after the method that is at work; pressed again, it breaks off. Exit status: 0 if every method came to
-    its end with a finite regret, 1 if one did not or was not run.
+    Ctrl-C stops after the method that is running; pressed again, it ends the command. Exit status: 0 if every method
+    finished with a finite regret, 1 if one did not or was not run.
     """
     solvers = [parsing.parse_method(name) for name in methods.split(",") if name.strip()]
     if not solvers:
@@ -80,7 +78,7 @@ def compare(
         not_run = [parsing.short_name(solver) for solver in solvers[len(solutions) :]]
         solutions = _with_common_bound(umdp, solutions, search=not not_run)
         verdicts = None if unseen is None else [rue.evaluate(unseen.model, solution.policy) for solution in solutions]
-    comparison = Comparison(model, umdp, solutions, not_run, unseen, verdicts)
+    comparison = MethodComparison(model, umdp, solutions, not_run, unseen, verdicts)
     if as_json:
         print_json(comparison.facts())
     else:
@@ -93,7 +91,7 @@ def compare(
 
 @contextmanager
 def _noting_ctrl_c() -> Iterator[list[int]]:
-    """The presses of Ctrl-C, except those that a solver takes for itself; the second breaks off."""
+    """Yield a list that records Ctrl-C, except when a solver handles it; the second press ends the command."""
     presses: list[int] = []
 
     def note(number: int, _: object) -> None:
@@ -111,7 +109,7 @@ def _noting_ctrl_c() -> Iterator[list[int]]:
 def _solve_all(
     model: UMDP, solvers: Sequence[Solver], limits: Limits, silent: bool, presses: Sequence[int]
 ) -> list[Solution]:
-    """The solutions, one after another, until Ctrl-C is pressed."""
+    """Return the solutions of the methods that were run before Ctrl-C was pressed."""
     solutions: list[Solution] = []
     for solver in solvers:
         solutions.append(_solve(model, solver, limits, silent))
@@ -121,34 +119,32 @@ def _solve_all(
 
 
 def _solve(model: UMDP, solver: Solver, limits: Limits, silent: bool) -> Solution:
-    # A fresh model has nothing worked out beforehand, so that the times can be compared.
+    # A copy of the model has no cached results, so that the times can be compared.
     with ProgressBar(silent, limits.seconds) as progress:
         return run_solver(replace(model), solver, limits=limits, progress=progress, bound=False)
 
 
 def _with_common_bound(model: UMDP, solutions: Sequence[Solution], search: bool) -> list[Solution]:
-    """The solutions with the best lower bound that any of them, or a search of its own, has proved for all policies."""
+    """Return the solutions with the best lower bound for all policies that one of them, or a search, has proved."""
     bound = max(solution.max_regret.lower for solution in solutions)
     if search and any(math.isfinite(solution.max_regret.upper) for solution in solutions):
         bound = max(bound, rue.lower_bound(model))
-    return [
-        replace(s, max_regret=Interval(min(bound, s.max_regret.upper), s.max_regret.upper)) for s in solutions
-    ]  # fmt: skip
+    return [replace(s, max_regret=Interval(min(bound, s.max_regret.upper), s.max_regret.upper)) for s in solutions]
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """Solutions of one model, and how they do on samples that they have not seen, if there are any."""
+class MethodComparison:
+    """Solutions of one model, with their evaluations on test samples, if there are any."""
 
-    text: str  # the model as it was typed
+    text: str  # the model as given on the command line
     model: UMDP
     solutions: Sequence[Solution]
-    not_run: Sequence[str]  # methods, after Ctrl-C
+    not_run: Sequence[str]  # methods left out after Ctrl-C
     unseen: Unseen | None
-    verdicts: Sequence[Evaluation] | None  # on the unseen samples
+    verdicts: Sequence[Evaluation] | None  # on the test samples
 
     def facts(self) -> dict[str, Any]:
-        """All of it as JSON has it."""
+        """Return all of it as `--json` prints it."""
         methods = [solution_facts(self.model, solution) for solution in self.solutions]
         facts: dict[str, Any] = {"model": self.text, "methods": methods, "not_run": list(self.not_run)}
         if self.unseen is not None and self.verdicts is not None:
@@ -158,10 +154,10 @@ class Comparison:
         return facts
 
     def show(self) -> None:
-        """All of it for people."""
+        """Print all of it for people."""
         graph = self.model.graph
         say(f"{self.text}: {graph.states} states, {graph.choices} choices, {self.model.samples} samples")
-        # There is room for one of the two in a terminal of 80 letters.
+        # A terminal of 80 characters has room for one of the two.
         last = ["objective"] if self.verdicts is None else ["test max", "test mean"]
         status = [] if all(solution.status is Status.SOLVED for solution in self.solutions) else ["status"]
         columns = ["method", "max regret", "at least", "gap", "mean regret", *last, "seconds", *status]
@@ -174,9 +170,9 @@ class Comparison:
             say(f"Stopped by Ctrl-C; not run: {', '.join(self.not_run)}.")
 
     def _say_what_is_wrong(self) -> None:
-        """Why regrets are infinite: first of each policy, then what holds for all."""
+        """Print why regrets are infinite: first what concerns single policies, then what concerns the model."""
         found = [diagnosis_of_solution(self.model, solution) for solution in self.solutions]
-        methods: dict[str, list[str]] = {}  # that share what is wrong
+        methods: dict[str, list[str]] = {}  # by the line that concerns them
         for solution, diagnosis in zip(self.solutions, found, strict=True):
             for line in () if diagnosis is None else diagnosis.about_policy():
                 methods.setdefault(line, []).append(parsing.short_name(solution.solver))
@@ -186,7 +182,7 @@ class Comparison:
         for line in dict.fromkeys(every):
             say(line)
 
-    def _row(self, place: int) -> list[str | Text]:
+    def _row(self, place: int) -> list[str | Cell]:
         solution, regret = self.solutions[place], self.solutions[place].max_regret
         best = min(other.max_regret.upper for other in self.solutions)
         if self.verdicts is None:
@@ -195,7 +191,7 @@ class Comparison:
             last = [number(self.verdicts[place].max_regret), number(self.verdicts[place].mean_regret)]
         return [
             parsing.short_name(solution.solver),
-            Text(number(regret.upper), style="bold" if regret.upper == best else ""),
+            Cell(number(regret.upper), best=regret.upper == best),
             at_least(regret.lower),
             percent(solution.gap),
             number(solution.mean_regret),
@@ -205,8 +201,8 @@ class Comparison:
         ]
 
     def write_page(self, path: Path) -> None:
-        """All of it as a page."""
-        from rue.report.page import compare_page  # slow to import
+        """Write all of it as a page."""
+        from rue.report.page import compare_page
 
         names = distinct([parsing.short_name(solution.solver) for solution in self.solutions])
         judged = None if self.verdicts is None else dict(zip(names, self.verdicts, strict=True))

@@ -1,9 +1,8 @@
-"""Commands that make models and tell what they are: generate, learn, info, convert."""
+"""Commands that make and describe models: generate, learn, info, convert."""
 
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, cast
 
 import typer
@@ -11,39 +10,37 @@ import typer
 import rue
 from rue import parsing
 from rue._text import one_line
-from rue.cli.options import By, Json, Model, ModelOutput, Settings
+from rue.cli.options import By, Json, Model, ModelOutput, Settings, argument, option
 from rue.cli.outputs import Target
-from rue.cli.printing import console, number, pairs, print_json, say, say_lines
+from rue.cli.printing import number, print_facts, print_json, say, say_lines
 from rue.cli.progress import ProgressBar
 from rue.description import describe
 from rue.domains import Domain
-from rue.errors import BadInput
+from rue.errors import arguments_called
 from rue.formats import endings
 from rue.formats.logs import NEXT_STATE, Row, read_log
 from rue.solution import Progress
 
 SELDOM = 10
 ROWS_BETWEEN_REPORTS = 10_000
-# What the library says of its arguments, and what the command line calls them.
+# What messages of the library call its arguments, and what they are called here.
 FLAGS = {
     'another encoding= such as "cp1252"': "another --encoding such as cp1252",
     "episode= if the next row has it": "--episode if the next row has it",
     'end=, or unfinished="drop"': "--end, or --drop-unfinished",
     'it in goals, or unvisited="dead end"': "it as a --goal, or --dead-ends",
     "pass discount= to from_dense or Builder": "give a --discount",
-    "cost_noise is": "--cost-noise is",
+    "cost_noise": "--cost-noise",
 }
 
 
 def generate(
-    domain: Annotated[str, typer.Argument(help=f"{', '.join(Domain.known)}.", show_default=False)],
-    seed: Annotated[int, typer.Option(help="Fixes the problem and its samples.", show_default=False)],
+    domain: Annotated[str, argument(help=f"{', '.join(Domain.known)}.")],
+    seed: Annotated[int, option(help="Fixes the problem and its samples.")],
     output: ModelOutput,
     settings: Settings = None,
-    samples: Annotated[
-        int | None, typer.Option(help="How many samples; 15, or the forecasts of the glider.", show_default=False)
-    ] = None,
-    pool: Annotated[int | None, typer.Option(help="Draw so many and choose the samples out of them.")] = None,
+    samples: Annotated[int | None, option(help="How many samples; 15, or the forecasts of the glider.")] = None,
+    pool: Annotated[int | None, typer.Option(help="Draw this number and choose the samples out of them.")] = None,
     by: By = "coverage",
     as_json: Json = False,
 ) -> None:
@@ -60,41 +57,30 @@ def generate(
 
 
 def learn(
-    log: Annotated[
-        str, typer.Argument(metavar="LOG", help="A CSV file of logged transitions, with a header.", show_default=False)
-    ],
-    initial: Annotated[str, typer.Option(metavar="STATE", help="Where every episode starts.", show_default=False)],
-    seed: Annotated[int, typer.Option(help="Fixes the samples.", show_default=False)],
+    log: Annotated[str, argument(metavar="LOG", help="A CSV file of logged transitions, with a header.")],
+    initial: Annotated[str, option(metavar="STATE", help="Where every episode starts.")],
+    seed: Annotated[int, option(help="Fixes the samples.")],
     output: ModelOutput,
     goal: Annotated[
-        list[str] | None,
-        typer.Option(metavar="STATE", help="Where an episode ends; may be given more than once.", show_default=False),
+        list[str] | None, option(metavar="STATE", help="Where an episode ends; may be given more than once.")
     ] = None,
     samples: Annotated[int, typer.Option(help="How many samples to draw from the posterior.")] = 1000,
-    choose: Annotated[
-        int | None, typer.Option("--select", help="Keep so many of them; all unless given.", show_default=False)
-    ] = None,
+    choose: Annotated[int | None, option("--select", help="Keep this number of them; all unless given.")] = None,
     by: By = "coverage",
     prior: Annotated[float, typer.Option(help="Pseudo-counts of each outcome.")] = 1.0,
     support: Annotated[
         str, typer.Option(help="Outcomes of a choice: state, what followed its state, or observed, what followed it.")
     ] = "state",
     cost_noise: Annotated[float, typer.Option(help="Noise of the costs, in standard errors of their mean.")] = 0.0,
-    discount: Annotated[float | None, typer.Option(help="Discount future costs.", show_default=False)] = None,
+    discount: Annotated[float | None, option(help="Discount future costs.")] = None,
     state: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns that make up the state.")] = "state",
     action: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns of the action.")] = "action",
     cost: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the cost.")] = "cost",
     next_state: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns of the next state.")] = NEXT_STATE,
     episode: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="The next row with the same entry here has the next state.", show_default=False
-        ),
+        str | None, option(metavar="COLUMN", help="The next row with the same entry here has the next state.")
     ] = None,
-    end: Annotated[
-        str | None,
-        typer.Option(metavar="STATE", help="The state after the last row of an episode.", show_default=False),
-    ] = None,
+    end: Annotated[str | None, option(metavar="STATE", help="The state after the last row of an episode.")] = None,
     drop_unfinished: Annotated[
         bool, typer.Option("--drop-unfinished", help="Leave out the last row of an episode that has no next state.")
     ] = False,
@@ -102,14 +88,12 @@ def learn(
         bool,
         typer.Option("--dead-ends", help="States that the log never leaves, and that are no goals, are dead ends."),
     ] = False,
-    encoding: Annotated[
-        str | None, typer.Option(help="Of the file, if not UTF-8 or UTF-16.", show_default=False)
-    ] = None,
+    encoding: Annotated[str | None, option(help="Of the file, if not UTF-8 or UTF-16.")] = None,
     as_json: Json = False,
 ) -> None:
     """Draw samples from the posterior of logged transitions (state, action, cost, next state)."""
     target = Target.check(output, "model", endings(rue.UMDP), inputs=[log])
-    with _flags_named():
+    with arguments_called(FLAGS):
         source = read_log(
             log, state=_columns(state), action=_columns(action), cost=cost, next_state=_columns(next_state),
             episode=episode, end=end, unfinished="drop" if drop_unfinished else "refuse", encoding=encoding,
@@ -140,24 +124,19 @@ def learn(
 
 
 def info(model: Model, as_json: Json = False) -> None:
-    """Say what a model is: its size, whether one policy can reach the goal in all samples, duplicates."""
+    """Describe a model: its size, whether one policy can reach the goal in all samples, duplicates."""
     facts = describe(parsing.read_model(model))
     if as_json:
         print_json({"model": model, **facts})
         return
-    table = pairs()
-    wrong = facts.pop("diagnosis")
-    for key, value in facts.items():
-        table.add_row(key.replace("_", " "), _in_words(key, value))
-    console().print(table)
-    say_lines(wrong)
+    diagnosis = facts.pop("diagnosis")
+    print_facts({key.replace("_", " "): _in_words(key, value) for key, value in facts.items()})
+    say_lines(diagnosis)
 
 
 def convert(
-    source: Annotated[str, typer.Argument(metavar="IN", help="A .rue file.", show_default=False)],
-    target: Annotated[
-        str, typer.Argument(metavar="OUT", help="A .rue file, or .json or .csv for a policy.", show_default=False)
-    ],
+    source: Annotated[str, argument(metavar="IN", help="A .rue file.")],
+    target: Annotated[str, argument(metavar="OUT", help="A .rue file, or .json or .csv for a policy.")],
 ) -> None:
     """Write a file in another format: policies as .json or .csv, with the names of states and actions."""
     thing = rue.load(source)
@@ -168,24 +147,12 @@ def convert(
     raise typer.Exit(written.tell())
 
 
-@contextmanager
-def _flags_named() -> Iterator[None]:
-    """Errors name flags where the library names its arguments."""
-    try:
-        yield
-    except BadInput as error:
-        message = str(error)
-        for argument, flag in FLAGS.items():
-            message = message.replace(argument, flag)
-        raise type(error)(message) from None
-
-
 def _columns(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
 class CountedRows:
-    """Rows of a log, counted as they pass, with a report now and then."""
+    """Rows of a log, counted while they are read, with a report every `ROWS_BETWEEN_REPORTS` rows."""
 
     def __init__(self, rows: Iterable[Row], progress: Callable[[Progress], None]) -> None:
         self._rows, self._progress = rows, progress
@@ -201,7 +168,7 @@ class CountedRows:
 
 
 def _in_words(key: str, value: Any) -> str:
-    """A fact of a model for people."""
+    """Return a fact of a model as text."""
     if key == "memory":
         return f"{value / 1e6:.3g} MB" if value >= 1e6 else f"{value / 1e3:.3g} kB"
     if key == "cost_range":

@@ -1,4 +1,4 @@
-"""Files that commands write: checked before any work begins, and kept elsewhere if they cannot be written after it."""
+"""Files that commands write: checked before any work begins, and saved elsewhere if writing fails after it."""
 
 import secrets
 import tempfile
@@ -17,13 +17,13 @@ TABLES = (".txt", ".md", ".tex", ".csv")
 
 
 class Written(NamedTuple):
-    """Where a result is, and why it is not where it was to be."""
+    """Where a result was written, and why not to its target."""
 
     file: str | None
     problem: str | None = None
 
     def tell(self) -> int:
-        """Say what went wrong, in one line; the exit status."""
+        """Print what went wrong, if anything did, in one line. Return the exit status."""
         if self.problem is None:
             return 0
         complain(self.problem)
@@ -38,7 +38,7 @@ class Target:
 
     @classmethod
     def check(cls, name: str | None, what: str, endings: Sequence[str], inputs: Iterable[str] = ()) -> "Target":
-        """The target, unless something is wrong with it: its ending, its folder, or that it is one of the inputs."""
+        """Return the target; raise BadInput if its ending or folder is wrong, or if it is one of the inputs."""
         if name is None:
             return cls(None)
         path = Path(name)
@@ -52,7 +52,7 @@ class Target:
         return cls(path)
 
     def write(self, write: Callable[[Path], object]) -> Written:
-        """Write the result; if that fails, write it beside the target, to the temporary folder, or to the home."""
+        """Write the result; if that fails, beside the target, to the temporary folder, or to the home folder."""
         if self.path is None:
             return Written(None)
         try:
@@ -71,8 +71,8 @@ class Target:
 
 
 def _is_same(path: Path, other: Path) -> bool:
-    """Whether two names are of one file, also by links."""
+    """Return whether two paths lead to the same file, also by links."""
     try:
         return path.samefile(other)
-    except (OSError, ValueError):  # one of them is not there, or is no name of a file
+    except (OSError, ValueError):  # one of them does not exist, or is no valid path
         return False

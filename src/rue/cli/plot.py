@@ -1,4 +1,4 @@
-"""The command plot: pictures of policies."""
+"""The command plot: figures of policies."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ import rue
 from rue import parsing
 from rue._check import one_of
 from rue.certificate import model_fingerprint
-from rue.cli.options import Model
+from rue.cli.options import Model, argument, option
 from rue.cli.outputs import PICTURES, Target
 from rue.cli.printing import distinct, say
 from rue.errors import BadInput
@@ -20,36 +20,26 @@ from rue.solution import Solution
 
 def plot(
     model: Model,
-    policies: Annotated[
-        list[str], typer.Argument(metavar="POLICY...", help="Files with policies or solutions.", show_default=False)
-    ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="A .png, .svg or .pdf file.", show_default=False)
-    ],
+    policies: Annotated[list[str], argument(metavar="POLICY...", help="Files with policies or solutions.")],
+    output: Annotated[str, option("--output", "-o", metavar="FILE", help="A .png, .svg or .pdf file.")],
     kind: Annotated[
         str | None,
-        typer.Option(
-            help="map: what the policy does on a grid; regret: bars for each sample, of several policies; bounds: how "
-            "they came together, of solutions. A map, or for other models and several policies the regrets.",
-            show_default=False,
+        option(
+            help="map: actions of the policy on a grid; regret: bars for each sample, of one or more policies; bounds: "
+            "bounds over time, of solutions. Unless given, a map, or regret for other models and several policies."
         ),
     ] = None,
-    samples: Annotated[
-        str | None, typer.Option(metavar="0,3|all", help="Samples on the map, one panel each.", show_default=False)
-    ] = None,
-    steps: Annotated[
-        str | None,
-        typer.Option(metavar="0,5,10", help="One panel for each time step, in one sample.", show_default=False),
-    ] = None,
+    samples: Annotated[str | None, option(metavar="0,3|all", help="Samples on the map, one panel each.")] = None,
+    steps: Annotated[str | None, option(metavar="0,5,10", help="One panel for each time step, in one sample.")] = None,
 ) -> None:
-    """Draw what a policy does, its regret in each sample, or how its bounds came together."""
+    """Draw the actions of a policy on a map, its regret in each sample, or its bounds over time."""
     target = Target.check(output, "picture", PICTURES, inputs=[model, *policies])
     umdp = parsing.read_model(model)
     usual = "map" if len(policies) == 1 and "grid" in umdp.graph.layout else "regret"
     chosen = one_of("kind of picture", kind or usual, ("map", "regret", "bounds"))
     if chosen != "map" and (samples or steps):
         raise BadInput(f"samples or steps are given for a picture of {chosen}; expected them with a map")
-    from rue import report  # slow to import, and needed here alone
+    from rue import report  # imports matplotlib
 
     if chosen == "bounds":
         figure = report.draw_bounds({name: parsing.read_solution(path) for name, path in _names(policies).items()})
@@ -71,13 +61,13 @@ def plot(
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
-    """A short name for each file: without its folder, where that tells them apart."""
+    """Return the files by a short name: without folder and ending, if these names differ."""
     stems = [Path(path).stem for path in paths]
     return dict(zip(stems if len(set(stems)) == len(stems) else distinct(paths), paths, strict=True))
 
 
 def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[float]], float | None]:
-    """The regrets of policies by the judge, and the best bound that one of their files has for all policies."""
+    """Return the regrets of policies, and the best bound for all policies that one of their files has."""
     regrets, bound = {}, 0.0
     for name, path in _names(paths).items():
         thing = parsing.read_policy_or_solution(path)
@@ -90,7 +80,7 @@ def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[f
 
 
 def _whole_numbers(name: str, text: str | None) -> list[int] | None:
-    """`0,3,5` as numbers."""
+    """Return the numbers of a text such as `0,3,5`."""
     if text is None:
         return None
     try:

@@ -9,25 +9,22 @@ import typer
 import rue
 from rue import parsing
 from rue._text import one_line
-from rue.cli.options import Json, Model, Output, PolicyFile, Settings, Test, TestSeed
+from rue.cli.options import Json, Model, Output, PolicyFile, Settings, Test, TestSeed, option
 from rue.cli.outputs import Target
 from rue.cli.printing import (
     at_least,
     at_most,
     complain,
-    console,
     diagnosis_facts,
     diagnosis_of_policy,
     is_solved,
-    listed,
     number,
-    pairs,
     percent,
+    print_facts,
     print_json,
-    print_table,
+    print_samples,
     say,
     say_lines,
-    say_rest,
     solution_facts,
     verdict_facts,
 )
@@ -50,19 +47,17 @@ def solve(
         str, typer.Option(help=f"{', '.join(sorted(Solver.known))}; short forms: reg-s1, reg-h3, cemr-d1.")
     ] = "reg",
     settings: Settings = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Stop after so many seconds with the best policy so far.")
-    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after these seconds with the best policy so far.")] = None,
     iterations: Annotated[
-        int | None, typer.Option(help="Stop after so many rounds with the best policy so far.")
+        int | None, typer.Option(help="Stop after this number of rounds with the best policy so far.")
     ] = None,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
     """Find a policy, with its exact regret in each sample. Ctrl-C stops with the best policy so far.
 
-    The result is written as .rue, or only its policy as .json or .csv. Exit status: 0 if the method came to its end
-    with a finite regret, 1 if it did not (a limit, Ctrl-C, no proof, no policy).
+    The result is written as .rue, or only its policy as .json or .csv. Exit status: 0 if the method finished with a
+    finite regret, 1 if it did not (a limit, Ctrl-C, no proof, no policy).
     """
     solver = parsing.parse_method(method, parsing.parse_settings(settings or ()))
     limits = Limits(math.inf if seconds is None else seconds, math.inf if iterations is None else iterations)
@@ -90,14 +85,12 @@ def evaluate(
     independent: Annotated[
         bool, typer.Option("--independent", help="The samples of the model in --test are independent draws.")
     ] = False,
-    confidence: Annotated[
-        float | None, typer.Option(help="Of what is said about fresh samples; 0.95 unless given.", show_default=False)
-    ] = None,
+    confidence: Annotated[float | None, option(help="Of the bound for fresh samples; 0.95 unless given.")] = None,
     as_json: Json = False,
 ) -> None:
-    """The exact cost and regret of a policy in each sample of a model, or in samples that it has not seen.
+    """Print the exact cost and regret of a policy in each sample of a model, or of a test set.
 
-    With --test, what was seen says how likely a fresh sample is to be worse: if the unseen ones are independent draws.
+    With --test, also how likely a fresh sample is to be worse, if the test samples are independent draws.
     """
     if test is None and (independent or seed is not None or confidence is not None):
         raise BadInput("a seed, a confidence or --independent is given; expected them with --test only")
@@ -119,7 +112,7 @@ def evaluate(
 
 
 def _judged(model: UMDP, policy: Policy, verdict: Evaluation) -> dict[str, Any]:
-    """What the judge found, and what is wrong where a regret is infinite."""
+    """Return an evaluation as `--json` prints it, with a diagnosis if a regret is infinite."""
     diagnosis = diagnosis_of_policy(model, policy, verdict.regret.tolist())
     return {**verdict_facts(model, verdict), "diagnosis": diagnosis_facts(diagnosis)}
 
@@ -129,7 +122,7 @@ def verify(
     solution: Annotated[str, typer.Argument(metavar="SOLUTION", help="A .rue file with a solution.")],
     as_json: Json = False,
 ) -> None:
-    """Check the proof in a solution that no policy of any kind does better than its bound."""
+    """Check the proof in a solution that no policy of any kind is better than its bound."""
     umdp, certificate = parsing.read_model(model), parsing.read_certificate(solution)
     try:
         proved = rue.verify(umdp, certificate)
@@ -147,10 +140,10 @@ def verify(
 def simulate(
     model: Model,
     policy: PolicyFile,
-    sample: Annotated[int, typer.Option(help="Which sample is the truth.", show_default=False)],
-    seed: Annotated[int, typer.Option(help="Fixes the episodes.", show_default=False)],
+    sample: Annotated[int, option(help="Which sample is the truth.")],
+    seed: Annotated[int, option(help="Fixes the episodes.")],
     episodes: Annotated[int, typer.Option(help="How many episodes.")] = 1000,
-    max_steps: Annotated[int, typer.Option(help="Cut an episode off after so many steps.")] = 1_000_000,
+    max_steps: Annotated[int, typer.Option(help="Cut an episode off after this number of steps.")] = 1_000_000,
     as_json: Json = False,
 ) -> None:
     """Run a policy in one sample, and compare its mean cost with the exact value."""
@@ -178,33 +171,30 @@ def simulate(
 
 
 def _print_solution(model: UMDP, solution: Solution) -> None:
+    names = [model.sample_name(k) for k in range(model.samples)]
     worst = max(range(model.samples), key=lambda k: solution.regret[k])
-    facts = pairs()
-    facts.add_row("max regret", f"{number(solution.max_regret.upper)} in sample {one_line(model.sample_name(worst))}")
-    facts.add_row("any policy", _least(solution))
-    facts.add_row("gap", percent(solution.gap))
-    facts.add_row("mean regret", number(solution.mean_regret))
-    facts.add_row("status", solution.status.value)
-    facts.add_row("solver", str(solution.solver))
-    facts.add_row("objective", _objective(solution))
-    facts.add_row("seconds", f"{solution.seconds:.3g}")
-    console().print(facts)
-    samples = listed(range(model.samples), solution.regret)
-    names = [one_line(model.sample_name(k)) for k in samples]
-    rows = [[name, number(solution.regret[k])] for name, k in zip(names, samples, strict=True)]
-    print_table(("sample", "regret"), rows)
-    say_rest(model.samples)
+    print_facts({
+        "max regret": f"{number(solution.max_regret.upper)} in sample {one_line(names[worst])}",
+        "any policy": _bound_of_all(solution),
+        "gap": percent(solution.gap),
+        "mean regret": number(solution.mean_regret),
+        "status": solution.status.value,
+        "solver": str(solution.solver),
+        "objective": _objective(solution),
+        "seconds": f"{solution.seconds:.3g}",
+    })  # fmt: skip
+    print_samples(("sample", "regret"), names, solution.regret)
 
 
-def _least(solution: Solution) -> str:
-    """How much max regret nobody can avoid."""
+def _bound_of_all(solution: Solution) -> str:
+    """Return the proved lower bound on the max regret of every policy, in words."""
     if solution.certificate is None:
         return "nothing is proved about other policies"
     return f"has a max regret of at least {at_least(solution.max_regret.lower)}, proved"
 
 
 def _objective(solution: Solution) -> str:
-    """What the solver itself minimises, and what is proved of it."""
+    """Return what the solver minimises and the bounds on it, in words."""
     low, high = solution.objective.lower, solution.objective.upper
     steps = getattr(solution.solver, "steps", None)
     change = "" if steps is None else f", if the sample may change every {'step' if steps == 1 else f'{steps} steps'}"
@@ -214,13 +204,9 @@ def _objective(solution: Solution) -> str:
 
 
 def _print_verdict(facts: Mapping[str, Any]) -> None:
-    names, regret = facts["samples"], facts["regret"]
-    rows = [
-        [one_line(names[k]), number(facts["value"][k]), number(facts["optimal"][k]), number(regret[k])]
-        for k in listed(range(len(names)), regret)
-    ]
-    print_table(("sample", "cost", "optimal", "regret"), rows)
-    say_rest(len(names))
+    names = facts["samples"]
+    columns = ("sample", "cost", "optimal", "regret")
+    print_samples(columns, names, facts["value"], facts["optimal"], facts["regret"])
     say(
         f"max regret {number(facts['max_regret'])} in sample {names[facts['worst_sample']]}, mean "
         f"{number(facts['mean_regret'])}; every figure is exact to {facts['error']:.1e}"

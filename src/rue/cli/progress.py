@@ -1,15 +1,12 @@
-"""What people see on standard error while they wait: bars, and that something is compiled."""
+"""Progress on standard error: bars, and a notice while kernels are compiled. rich is imported when a bar is drawn."""
 
 import math
+import sys
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Self
-
-from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from typing import TYPE_CHECKING, Any, Self
 
 from rue import parsing
 from rue.compilation import compile_ahead
@@ -17,141 +14,141 @@ from rue.experiments import Advance
 from rue.model import UMDP
 from rue.solution import Progress, Solver
 
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+    from rich.status import Status
+
 SECONDS_BEFORE_BAR = 2.0
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_NOTICES = 5.0
 
 
 def read_model_and_warm_up(model: str, solvers: Sequence[Solver]) -> UMDP:
-    """The model, read while all that the solvers may call is compiled or loaded."""
+    """Read a model while the kernels of the solvers are compiled or loaded. Return the model."""
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(parsing.read_model, model)
         wait([reading], timeout=0.1)
-        if not reading.done() or reading.exception() is None:  # a bad model is told at once
+        if not reading.done() or reading.exception() is None:  # an error in the model is reported at once
             with CompileNotice() as notice:
                 compile_ahead(solvers, notice)
         return reading.result()
 
 
 class CompileNotice:
-    """Says that kernels are compiled, and which of how many: on one line, or in a pipe on a new one now and then."""
+    """Says which of how many kernels are compiled: on one line of a terminal, elsewhere on a new line now and then."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._status = self._console.status("") if self._console.is_terminal else None
-        self._told = -math.inf
+        self._status: Status | None = None
+        self._last_line = -math.inf
 
     def __enter__(self) -> Self:
         return self
 
     def __call__(self, progress: Progress) -> None:
-        """What is being compiled."""
-        if self._status is not None:
+        """Show what is being compiled."""
+        words = f"{progress.stage}, once after installation"
+        if not sys.stderr.isatty():
+            if progress.seconds - self._last_line >= SECONDS_BETWEEN_NOTICES:
+                self._last_line = progress.seconds
+                print(words, file=sys.stderr)
+        elif self._status is None:
+            from rich.console import Console
+
+            self._status = Console(stderr=True, highlight=False).status(words)
             self._status.start()
-            self._status.update(f"{progress.stage}, once after installation")
-        elif progress.seconds - self._told >= SECONDS_BETWEEN_NOTICES:
-            self._told = progress.seconds
-            self._console.print(f"{progress.stage}, once after installation")
+        else:
+            self._status.update(words)
 
     def __exit__(self, *_: object) -> None:
         if self._status is not None:
             self._status.stop()
 
 
-class ProgressBar:
-    """Shows a bar once two seconds have passed, with the stage and the current interval."""
+class _Bar:
+    """A bar on standard error, if that is a terminal, with texts on both sides."""
 
-    def __init__(self, silent: bool, seconds: float) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._silent = silent or not self._console.is_terminal
-        self._total = seconds if math.isfinite(seconds) else None
-        self._bar: Bar | None = None
-        self._task = TaskID(0)
-        self._bounds = ""
-        self._lock = threading.Lock()
+    def __init__(
+        self, before: str, *after: str, total: float | None, remaining: bool = False, silent: bool = False
+    ) -> None:
+        self._before, self._after, self._total, self._remaining = before, after, total, remaining
+        self._hidden = silent or not sys.stderr.isatty()
+        self._bar: tuple[Bar, TaskID] | None = None
+
+    def draw(self, **values: Any) -> None:
+        """Show new values."""
+        if self._hidden:
+            return
+        if self._bar is None:
+            self._bar = self._start()
+        bar, task = self._bar
+        bar.update(task, **values)
+
+    def _start(self) -> "tuple[Bar, TaskID]":
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        texts = [TextColumn(text, markup=False) for text in (self._before, *self._after)]
+        columns = [texts[0], BarColumn(), *([TimeRemainingColumn()] if self._remaining else []), *texts[1:]]
+        bar = Bar(*columns, console=Console(stderr=True, highlight=False), transient=True)
+        bar.start()
+        return bar, bar.add_task("", total=self._total, bounds="")
 
     def __enter__(self) -> Self:
         return self
-
-    def __call__(self, progress: Progress) -> None:
-        """What a solver reports."""
-        if self._silent or progress.seconds < SECONDS_BEFORE_BAR:
-            return
-        with self._lock:
-            if self._bar is None:
-                self._bar = self._start(progress.stage)
-            if progress.objective is not None:
-                self._bounds = str(progress.objective).replace("[", "\\[")
-            self._bar.update(self._task, description=progress.stage, completed=progress.seconds, bounds=self._bounds)
-
-    def _start(self, stage: str) -> Bar:
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.completed:.0f} s"),
-            TextColumn("{task.fields[bounds]}", markup=False),
-        )
-        bar = Bar(*columns, console=self._console, transient=True)
-        self._task = bar.add_task(stage, total=self._total, bounds="")
-        bar.start()
-        return bar
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            self._bar[0].stop()
 
 
-class _CountingBar:
-    """Shows how much of what was counted beforehand is done."""
+class ProgressBar(_Bar):
+    """Shows the stage of a solver and the current bounds, once two seconds have passed."""
 
-    def __init__(self, *columns: ProgressColumn, total: int, silent: bool = False) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._bar = Bar(
-            *columns, console=self._console, transient=True, disable=silent or not self._console.is_terminal
-        )
-        self._task = self._bar.add_task("", total=total)
+    def __init__(self, silent: bool, seconds: float) -> None:
+        texts = ("{task.description}", "{task.completed:.0f} s", "{task.fields[bounds]}")
+        super().__init__(*texts, total=seconds if math.isfinite(seconds) else None, silent=silent)
+        self._lock = threading.Lock()
 
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
+    def __call__(self, progress: Progress) -> None:
+        """Show a report of a solver."""
+        if progress.seconds < SECONDS_BEFORE_BAR:
+            return
+        bounds = {} if progress.objective is None else {"bounds": str(progress.objective)}
+        with self._lock:
+            self.draw(description=progress.stage, completed=progress.seconds, **bounds)
 
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
-
-class PagesBar(_CountingBar):
+class PagesBar(_Bar):
     """Shows how many problems of a page are drawn."""
 
     def __init__(self) -> None:
-        super().__init__(TextColumn("drawing problem {task.completed:.0f} of {task.total:.0f}"), BarColumn(), total=1)
+        super().__init__("drawing problem {task.completed:.0f} of {task.total:.0f}", total=1)
+        self.draw()
 
     def __call__(self, done: int, total: int) -> None:
-        """What the page reports."""
-        self._bar.update(self._task, completed=done, total=total)
+        """Show a report of the page."""
+        self.draw(completed=done, total=total)
 
 
-class RunsBar(_CountingBar):
-    """Shows how many runs of an experiment are done; where nobody looks, a line now and then."""
+class RunsBar(_Bar):
+    """Shows how many runs of an experiment are done; outside a terminal, a line now and then."""
 
     def __init__(self, silent: bool, total: int) -> None:
-        super().__init__(
-            TextColumn("{task.completed:.0f} of {task.total:.0f} runs"),
-            BarColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}", markup=False),
-            total=total,
-            silent=silent,
-        )
+        texts = ("{task.completed:.0f} of {task.total:.0f} runs", "{task.description}")
+        super().__init__(*texts, total=total, remaining=True, silent=silent)
         self._silent = silent
-        self._told = time.monotonic()
+        self._last_line = time.monotonic()
+        self.draw()
 
     def __call__(self, progress: Advance) -> None:
-        """What the experiment reports."""
+        """Show a report of the experiment."""
         record = progress.record
-        words = f"{record['group']} {record['size']} {record['method']}"
         failed = f", {progress.failed} failed" if progress.failed else ""
-        self._bar.update(self._task, completed=progress.done, description=words + failed)
-        if self._silent or self._console.is_terminal or time.monotonic() - self._told < SECONDS_BETWEEN_LINES:
+        words = f"{record['group']} {record['size']} {record['method']}{failed}"
+        self.draw(completed=progress.done, description=words)
+        if self._silent or not self._hidden or time.monotonic() - self._last_line < SECONDS_BETWEEN_LINES:
             return
-        self._told = time.monotonic()
-        self._console.print(f"{progress.done} of {progress.total} runs{failed}")
+        self._last_line = time.monotonic()
+        print(f"{progress.done} of {progress.total} runs{failed}", file=sys.stderr)

@@ -1,24 +1,19 @@
-"""The command warm: compile before anything is needed."""
+"""The command warm: compile all kernels ahead of use."""
 
 from typing import Annotated
 
-import typer
-
 from rue import parsing
-from rue.cli.options import Json
+from rue.cli.options import Json, option
 from rue.cli.printing import print_json, say
 from rue.cli.progress import CompileNotice
 from rue.compilation import compile_ahead
 
 
 def warm(
-    methods: Annotated[
-        str | None,
-        typer.Option(help="Names with commas between them; what these need alone.", show_default=False),
-    ] = None,
+    methods: Annotated[str | None, option(help="Names with commas between them: compile only what these need.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile everything now, which otherwise happens at the first use after installation."""
+    """Compile all kernels now; otherwise they are compiled at the first use after installation."""
     solvers = None if methods is None else [parsing.parse_method(name) for name in methods.split(",") if name.strip()]
     with CompileNotice() as notice:
         done = compile_ahead(solvers, notice)

@@ -1,7 +1,7 @@
 """Experiments: a spec, its tasks, a store of records, and tables of them."""
 
-from rue.experiments.code import code_version
-from rue.experiments.published import read_published
+from rue.experiments.provenance import code_version
+from rue.experiments.published_figures import read_published
 from rue.experiments.results import Results
 from rue.experiments.run import Advance, Summary, dask_executor, run_experiment
 from rue.experiments.spec import Experiment, Problem, Problems, Task, read_spec

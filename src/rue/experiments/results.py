@@ -1,11 +1,11 @@
-"""Records as arrays: by group, problems × methods.
+"""Records as arrays [problem, method], by group.
 
-The max regret of a method on a problem is divided by the largest finite one among the reference methods there (all
-methods, if none is named), so that problems with small and large costs count alike. A method beside the reference may
-exceed 1. What is infinite stays infinite. Where no finite reference figure is above 0, all that is finite counts 0;
-where all of them are infinite there is nothing to divide by, and what is finite becomes a hole.
+The max regret of a method on a problem is divided by the largest finite one of the reference methods there (all
+methods, if none is named), so that problems with small and large costs count alike. Other methods may exceed 1.
+Infinite figures stay infinite. If no finite reference figure is above 0, finite figures count 0; if all reference
+figures are infinite, finite figures become NaN.
 
-A run that failed or was never done is a hole: not a number, counted, and never replaced by anything.
+Runs that failed or are missing are NaN. They are counted and never replaced.
 """
 
 import json
@@ -23,10 +23,10 @@ from rue._arrays import Array
 from rue.errors import BadInput
 from rue.experiments.store import FAILED, Record
 
-# Less counts as none: the judge's own error is of this order.
+# Smaller regrets count as none: the error of the judge is of this order.
 NO_REGRET = 1e-9
-# A proved bound may exceed a regret by rounding only.
-ROUNDING = 1e-7
+# A proved bound may exceed a regret by this factor, because of rounding.
+BOUND_ROUNDING = 1e-7
 MISSING = ""
 
 Samples = Literal["train", "test"]
@@ -34,28 +34,28 @@ Samples = Literal["train", "test"]
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """All problems of one domain, or of one file. Arrays are [problem, method] unless said otherwise."""
+    """All problems of one domain, or of one file. Arrays are [problem, method] unless stated otherwise."""
 
     name: str
     methods: tuple[str, ...]
-    reference: tuple[str, ...]  # those of the methods that regrets are divided by
+    reference: tuple[str, ...]  # methods by the worst of which regrets are divided
     problems: tuple[str, ...]  # [problem], size by size
     problem_size: tuple[str, ...]  # [problem]
     sizes: tuple[str, ...]  # from small to large
-    states: Array  # [problem], not a number where no run tells it
-    train: Array  # max regret on the samples that were planned with
-    test: Array  # max regret on others
-    proved: Array  # the lower bound on the max regret of every policy that the run proved
+    states: Array  # [problem], NaN if no record has it
+    train: Array  # max regret on the training samples
+    test: Array  # max regret on the test samples
+    proved: Array  # lower bound of the run on the max regret of every policy
     seconds: Array  # of the solver
-    status: Array  # of text; "" where there was no run
-    processors: tuple[str, ...]  # what the times were taken on
+    status: Array  # text; "" for a missing run
+    processors: tuple[str, ...]  # of all runs
 
     def regret(self, samples: Samples) -> Array:
-        """Max regret as it is."""
+        """Return the max regret, not divided."""
         return self.train if samples == "train" else self.test
 
     def normalised(self, samples: Samples) -> Array:
-        """Max regret, divided by the largest finite one of the reference methods on each problem."""
+        """Return the max regret, divided by the largest finite one of the reference methods on each problem."""
         return self._normalised[samples]
 
     @cached_property
@@ -65,17 +65,17 @@ class Group:
 
     @property
     def has_test(self) -> bool:
-        """Whether any run was judged on other samples."""
+        """Return whether any run was evaluated on test samples."""
         return not np.isnan(self.test).all()
 
     @cached_property
     def bound(self) -> Array:  # [problem]
-        """The best bound that any method proved: no policy has a smaller max regret. 0 where nothing is proved."""
+        """Return the best lower bound of any method on the max regret of every policy; 0 if none is proved."""
         return _largest(np.where(np.isnan(self.proved), 0.0, self.proved))
 
     @cached_property
     def ratio(self) -> Array:
-        """The max regret (train) divided by the bound: 1 or more, infinite where none is proved or the regret is."""
+        """Return max regret (train) / bound: 1 or more, infinite if no bound is proved or the regret is infinite."""
         bound = self.bound[:, np.newaxis]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.maximum(self.train / bound, 1.0)
@@ -84,54 +84,56 @@ class Group:
 
     @cached_property
     def gap(self) -> Array:
-        """(max regret − bound) / max regret, on the training samples, as everywhere (see `Solution.gap`).
+        """Return (max regret − bound) / max regret on the training samples, as `Solution.gap`.
 
-        1 where no bound is proved, infinite where the regret is.
+        It is 1 if no bound is proved, and infinite if the regret is.
         """
         return np.where(np.isinf(self.train) & np.isinf(self.ratio), np.inf, 1.0 - 1.0 / self.ratio)
 
     @cached_property
     def contradictions(self) -> int:
-        """Runs with less regret than was proved to be possible: a mistake of a method, or of the judge."""
+        """Return the number of runs with less regret than was proved to be possible: one of the figures is wrong."""
         bound = self.bound[:, np.newaxis]
-        return int((self.train < bound * (1 - ROUNDING) - NO_REGRET).sum())
+        return int((self.train < bound * (1 - BOUND_ROUNDING) - NO_REGRET).sum())
 
     def of_size(self, size: str) -> Array:  # [problem]
-        """Which problems have this size."""
+        """Return which problems have this size."""
         return np.array([one == size for one in self.problem_size], dtype=bool)
 
     def count(self, status: str) -> dict[str, int]:
-        """How many runs of each method ended so; methods without such a run are left out."""
-        total = (self.status == status).sum(axis=0).tolist()
-        return {name: n for name, n in zip(self.methods, total, strict=True) if n}
+        """Return the number of runs with this status by method; methods without such a run are left out."""
+        return self._by_method(self.status == status)
 
     def endless(self, samples: Samples) -> dict[str, int]:
-        """On how many problems the policy of a method may never reach the goal."""
-        total = np.isinf(self.regret(samples)).sum(axis=0).tolist()
+        """Return the number of problems on which the policy of a method may never reach the goal, by method."""
+        return self._by_method(np.isinf(self.regret(samples)))
+
+    def _by_method(self, chosen: Array) -> dict[str, int]:
+        total = chosen.sum(axis=0).tolist()
         return {name: n for name, n in zip(self.methods, total, strict=True) if n}
 
     def idle(self, samples: Samples) -> int:
-        """Problems on which no finite reference figure is above 0."""
+        """Return the number of problems on which no finite reference figure is above 0."""
         return int((_largest_finite(self._of_reference(samples)) <= NO_REGRET).sum())
 
     def idle_for_reference_only(self, samples: Samples) -> int:
-        """Of these, the ones on which another method has some finite regret, which counts 0 like theirs."""
+        """Return the number of these on which another method has some finite regret, which counts 0 too."""
         idle = _largest_finite(self._of_reference(samples)) <= NO_REGRET
         return int((idle & (_largest_finite(self.regret(samples)) > NO_REGRET)).sum())
 
     def partly_endless(self, samples: Samples) -> int:
-        """Problems that are divided by the largest finite reference figure, as others are infinite."""
+        """Return the number of problems on which some reference figures are infinite, but not all."""
         reference = self._of_reference(samples)
         return int((np.isinf(reference).any(axis=1) & np.isfinite(reference).any(axis=1)).sum())
 
     def undivided(self, samples: Samples) -> int:
-        """Problems on which all reference figures are infinite: finite ones of other methods are holes there."""
+        """Return the number of problems on which all reference figures are infinite: finite ones become NaN there."""
         reference = self._of_reference(samples)
         return int((np.isinf(reference).any(axis=1) & ~np.isfinite(reference).any(axis=1)).sum())
 
     @property
     def reference_holes(self) -> int:
-        """Problems that are divided by the largest of fewer methods, as a reference method has a hole there."""
+        """Return the number of problems on which a reference method has no figure."""
         return int(np.isnan(self._of_reference("train")).any(axis=1).sum())
 
     def _of_reference(self, samples: Samples) -> Array:
@@ -140,14 +142,14 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """The records of an experiment, by group. They do not depend on the order in which the records came."""
+    """The records of an experiment, by group. The order of the records does not matter."""
 
     groups: tuple[Group, ...]
-    reference: tuple[str, ...] = ()  # as it was asked for
+    reference: tuple[str, ...] = ()  # as given
 
     @classmethod
     def of(cls, records: Iterable[Record], reference: Sequence[str] = ()) -> "Results":
-        """Arrays from records; regrets are divided by the worst of the reference methods, all if none is named."""
+        """Make arrays of records; regrets are divided by the worst of the reference methods, all if none is named."""
         runs = [_run(record) for record in {record["key"]: record for record in records}.values()]
         if not runs:
             raise BadInput("there are no records; expected an experiment of which something was run")
@@ -159,12 +161,12 @@ class Results:
 
 @dataclass(frozen=True)
 class _Run:
-    """What a record says."""
+    """The fields of a record that results are made of."""
 
     key: str
     group: str
     size: str
-    problem: str  # what tells it from all others
+    problem: str  # unique
     method: str
     parameters: Mapping[str, Any]
     limit: float
@@ -178,12 +180,12 @@ class _Run:
 
 
 def method_labels(records: Iterable[Record]) -> dict[str, str]:
-    """The name of each record's method in all tables and figures, by key."""
+    """Return the name of each record's method in tables and figures, by key."""
     return _labels([_run(record) for record in records])
 
 
 def problem_of(record: Record) -> tuple[str, str]:
-    """The group and the problem of a record, as the results name them."""
+    """Return the group and the problem of a record, as the results name them."""
     run = _run(record)
     return run.group, run.problem
 
@@ -215,9 +217,9 @@ def _run(record: Record) -> _Run:
 
 
 def _labels(runs: Sequence[_Run]) -> dict[str, str]:
-    """A name for the method of each run, by key: the short one, with the parameters that tell it from its like.
+    """Return a name for the method of each run, by key: the short name, with the parameters in which variants differ.
 
-    Equal methods with another time limit are told apart only where both met the same problem.
+    The time limit is part of the name only if a method ran on the same problem with two limits.
     """
     parameters: dict[str, dict[str, Mapping[str, Any]]] = {}
     for run in runs:
@@ -227,7 +229,7 @@ def _labels(runs: Sequence[_Run]) -> dict[str, str]:
     limits: dict[tuple[str, str], set[float]] = {}
     for run in runs:
         limits.setdefault((label[run.key], run.problem), set()).add(run.limit)
-    several = {name for (name, _), met in limits.items() if len(met) > 1}
+    several = {name for (name, _), values in limits.items() if len(values) > 1}
     return {
         run.key: f"{label[run.key]} in {run.limit:g} s" if label[run.key] in several else label[run.key] for run in runs
     }
@@ -250,7 +252,7 @@ def _group(name: str, runs: Sequence[_Run], label: Mapping[str, str], reference:
     size: dict[str, str] = {}
     for run in runs:
         size[run.problem] = run.size
-        states[run.problem] = _first_number(run.states, states.get(run.problem, math.nan))
+        states[run.problem] = states.get(run.problem, math.nan) if math.isnan(run.states) else run.states
     sizes = sorted(set(size.values()), key=lambda one: _size_order(one, [states[p] for p in size if size[p] == one]))
     problems = sorted(size, key=lambda one: (sizes.index(size[one]), _natural(one)))
     row = {problem: number for number, problem in enumerate(problems)}
@@ -277,7 +279,7 @@ def _group(name: str, runs: Sequence[_Run], label: Mapping[str, str], reference:
 
 
 def _divided(regret: Array, reference: Sequence[int]) -> Array:
-    """Regrets as parts of the largest of the reference; see the head of this file for what is 0, infinite or a hole."""
+    """Return regrets divided by the largest of the reference; the module docstring tells what is 0, infinite or NaN."""
     chosen = regret[:, reference]
     worst = _largest_finite(chosen)[:, np.newaxis]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -288,22 +290,18 @@ def _divided(regret: Array, reference: Sequence[int]) -> Array:
 
 
 def _largest(table: Array) -> Array:  # [row]
-    """The largest of each row that is a number; where nothing is, not a number."""
+    """Return the largest number of each row; NaN if there is none."""
     most = np.where(np.isnan(table), -np.inf, table).max(axis=1, initial=-np.inf)
     return np.where(most == -np.inf, np.nan, most)
 
 
 def _largest_finite(table: Array) -> Array:  # [row]
-    """The largest finite number of each row; where nothing is finite, not a number."""
+    """Return the largest finite number of each row; NaN if there is none."""
     return _largest(np.where(np.isinf(table), np.nan, table))
 
 
-def _first_number(one: float, other: float) -> float:
-    return other if math.isnan(one) else one
-
-
 def _method_order(label: str, short: str, reference: Sequence[str]) -> tuple[object, ...]:
-    """Reference methods first, as they were named; then in the order of the command line; then by name."""
+    """Sort reference methods first, in the given order; then in the order of the command line; then by name."""
     known = parsing.METHODS.index(short) if short in parsing.METHODS else len(parsing.METHODS)
     named = list(reference).index(short) if short in reference else len(reference)
     return named, known, _natural(label)
@@ -315,6 +313,6 @@ def _size_order(size: str, states: Sequence[float]) -> tuple[object, ...]:
 
 
 def _natural(text: str) -> list[tuple[int, float, str]]:
-    """An order in which seed=2 comes before seed=10, and gap=0.25 before gap=0.5."""
+    """Return a sort key by which seed=2 comes before seed=10, and gap=0.25 before gap=0.5."""
     parts = re.split(r"(\d+(?:\.\d+)?)", text)
     return [(1, float(part), "") if number % 2 else (0, 0.0, part) for number, part in enumerate(parts)]

@@ -1,9 +1,9 @@
-"""An experiment carried out: what is missing in its store is done, by whoever does the work, and added.
+"""Run an experiment: perform the tasks that its store does not have yet, and add their records.
 
-The work is done by any `concurrent.futures.Executor`: processes of this machine, a Dask cluster, or one that is given.
-Results do not depend on who does a task or when, as a task has all that it depends on in itself. This process alone
-writes to the store. A task whose worker was lost is tried again by itself; if its worker is lost again, that is its
-record.
+Tasks are performed by processes of this machine, or by any `concurrent.futures.Executor`, such as that of a Dask
+cluster. Results depend neither on the executor nor on the order, since a task contains all that its result depends on.
+Only this process writes to the store. A task whose worker was lost is tried again at the end, with no other task beside
+it; if its worker is lost each time, that becomes its record.
 """
 
 import json
@@ -14,9 +14,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import closing, contextmanager
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
+from concurrent.futures import wait as wait_for_futures
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for_connections
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,26 +29,24 @@ from rue._check import whole_number
 from rue.errors import BadInput
 from rue.experiments.spec import Experiment, Task
 from rue.experiments.store import FAILED, Record, Store
-from rue.experiments.work import new_record, perform
+from rue.experiments.worker import new_record, perform
 from rue.solution import Solution, Status
 
-# Seconds between looks at whether to stop.
-LOOK = 0.2
-# A task whose worker was lost so often has lost it by itself.
-MOST_LOSSES = 2
-# Tasks that a foreign executor is given at a time.
-WINDOW = 256
+POLL_SECONDS = 0.2  # between checks whether to stop
+MOST_RETRIES = 2  # of a task whose worker was lost
+WINDOW = 256  # tasks that a given executor has at a time
 
-# What Dask raises for a task that lost its workers too often, or that nobody has any more.
+# What Dask raises for a task that lost its workers too often, or whose result was lost.
 LOST_AT_DASK = ("KilledWorker", "CancelledError", "FutureCancelledError")
 
 Done = tuple[Record, Solution | None]
+Ended = tuple[Task, Done | None]  # None: the worker was lost
 
 
 class Advance(NamedTuple):
-    """How far an experiment is, told after each task."""
+    """How far an experiment is, reported after each task."""
 
-    done: int  # of all tasks, with those that were there before
+    done: int  # of all tasks, those of earlier runs included
     total: int
     failed: int
     record: Record
@@ -51,7 +54,7 @@ class Advance(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """What there is at the end of a run."""
+    """What the store has at the end of a run."""
 
     total: int
     done: int  # of the total; failed ones are not done
@@ -82,9 +85,10 @@ def run_experiment(
     retry: bool = False,
     progress: Callable[[Advance], None] | None = None,
 ) -> Summary:
-    """Do all tasks that the store does not have yet; with `retry`, also those that failed.
+    """Perform all tasks that the store does not have yet; with `retry`, also those that failed. Return a summary.
 
-    Tasks are done by `jobs` processes, or by an `executor` of any kind. Ctrl-C stops; what is done is in the store.
+    Tasks are performed by `jobs` processes, or by an `executor` of any kind. Ctrl-C stops; all finished records are in
+    the store.
     """
     began = time.perf_counter()
     whole_number("jobs", jobs, 1)
@@ -92,17 +96,17 @@ def run_experiment(
     store = Store(Path(folder))
     with store.writing() as writer, _stop_on_signals() as stop:
         known = writer.known()
-        writer.keep_spec(experiment.text, map(_present, tasks))
-        there = {t.key: known[t.key] for t in tasks if t.key in known and _is_whole(t, known[t.key], store)}
+        writer.keep_spec(experiment.text, map(_place, tasks))
+        there = {t.key: known[t.key] for t in tasks if t.key in known and _is_complete(t, known[t.key], store)}
         missing = [t for t in tasks if t.key not in there or (retry and there[t.key]["status"] == FAILED)]
         elsewhere = {_without_code(record.get("task", {})) for record in known.values()}
         again = sum(_without_code(task.describe()) in elsewhere for task in missing if task.key not in known)
-        # The errors of those that failed, and None for the others.
+        # The errors of failed tasks, and None for the others.
         errors = {key: _error_of(record) for key, record in there.items()}
         added = 0
-        workers = _Processes(jobs) if executor is None else _Given(executor)
-        with closing(_work(missing, workers, stop)) as work:
-            for record, solution in work:
+        workers = _Processes(jobs) if executor is None else _GivenExecutor(executor)
+        with closing(_perform_all(missing, workers, stop)) as results:
+            for record, solution in results:
                 writer.add(record, solution)
                 added += 1
                 errors[record["key"]] = _error_of(record)
@@ -112,24 +116,25 @@ def run_experiment(
     failures = [error for error in errors.values() if error is not None]
     first = failures[0] if failures else ""
     return Summary(
-        len(tasks), len(errors) - len(failures), len(failures), added, time.perf_counter() - began, stop.is_set(),
-        first, failures.count(first), again,
+        total=len(tasks), done=len(errors) - len(failures), failed=len(failures), added=added,
+        seconds=time.perf_counter() - began, stopped=stop.is_set(), error=first, alike=failures.count(first),
+        again=again,
     )  # fmt: skip
 
 
-def _present(task: Task) -> dict[str, str]:
-    """Where a task stands in the present experiment."""
+def _place(task: Task) -> dict[str, str]:
+    """Return where a task stands in the tables of this experiment."""
     problem = task.problem
     return {"key": task.key, "group": problem.group, "size": problem.size, "problem": problem.model}
 
 
 def _without_code(task: Mapping[str, Any]) -> str:
-    """What a task asks for, whatever version of rue does it."""
+    """Return what a task asks for, whatever version of rue performs it."""
     return json.dumps({name: value for name, value in task.items() if name != "rue"}, sort_keys=True)
 
 
-def _is_whole(task: Task, record: Record, store: Store) -> bool:
-    """Whether all that is wanted of a task is there: with its record also its solution, if that is to be kept."""
+def _is_complete(task: Task, record: Record, store: Store) -> bool:
+    """Return whether the store has all of a task: its record, and its solution if that is to be kept."""
     return record["status"] == FAILED or not task.keep or store.has_solution(task.key)
 
 
@@ -139,7 +144,7 @@ def _error_of(record: Record) -> str | None:
 
 @contextmanager
 def dask_executor(address: str) -> Iterator[Executor]:
-    """The workers of a Dask cluster, to be used in a `with`; needs the `dask` extra."""
+    """Connect to the workers of a Dask cluster, to be used in a `with`; needs the `dask` extra."""
     try:
         from distributed import Client
     except ImportError:
@@ -150,138 +155,103 @@ def dask_executor(address: str) -> Iterator[Executor]:
         reason = " ".join(str(error).split())
         raise BadInput(f"{address}: no Dask scheduler answers there ({reason}); expected tcp://host:port") from None
     with client:
-        # Two tasks with the same arguments are told apart: one may be a second try.
+        # Not pure: a second try has the same arguments as the first and must run again.
         yield client.get_executor(pure=False)
 
 
-def _work(tasks: Iterable[Task], workers: "_Processes | _Given", stop: threading.Event) -> Generator[Done]:
-    """What comes of the tasks, in the order in which they end; those that lost their worker come last, one by one."""
+def _perform_all(tasks: Iterable[Task], workers: "_Workers", stop: threading.Event) -> Generator[Done]:
+    """Yield the results in the order in which the tasks end; tasks that lost their worker come last, one by one."""
+    lost: list[Task] = []
     with workers:
-        suspects: list[Task] = []
-        yield from _all_at_once(deque(tasks), workers, stop, suspects)
-        for task in suspects:
-            yield from _alone(task, workers, stop)
+        for task, result in _as_they_end(deque(tasks), workers, stop):
+            if result is None:
+                lost.append(task)
+            else:
+                yield result
+        for task in lost:
+            for _ in range(MOST_RETRIES):
+                results = [result for _, result in _as_they_end(deque([task]), workers, stop)]
+                if results != [None]:
+                    yield from filter(None, results)
+                    break
+            else:
+                yield new_record(task, f"its worker died {MOST_RETRIES + 1} times, perhaps for want of memory"), None
 
 
-def _all_at_once(
-    todo: deque[Task], workers: "_Processes | _Given", stop: threading.Event, suspects: list[Task]
-) -> Iterator[Done]:
-    running: dict[Future[Done], Task] = {}
-    try:
-        while (todo or running) and not stop.is_set():
-            while todo and len(running) < workers.window:
-                task = todo.popleft()
-                running[workers.submit(task)] = task
-            ended, _ = wait(running, timeout=LOOK, return_when=FIRST_COMPLETED)
-            lost = [future for future in ended if _is_lost(future)]
-            if lost:
-                # Processes of one pool go down together, and nobody knows whose fault it was: all are suspects.
-                ended |= workers.renew(set(running))
-                suspects += [running[future] for future in ended if _is_lost(future)]
-            for future in ended:
-                del running[future]
-                if not _is_lost(future) and future.result()[0]["status"] != Status.INTERRUPTED:
-                    yield future.result()
-    finally:
-        if running:  # it was stopped, or the store takes no more
-            workers.give_up(running)
-
-
-def _alone(task: Task, workers: "_Processes | _Given", stop: threading.Event) -> Iterator[Done]:
-    """A task with nobody beside it; if it loses its worker, it is to blame."""
-    for _ in range(MOST_LOSSES):
-        suspects: list[Task] = []
-        yield from _all_at_once(deque([task]), workers, stop, suspects)
-        if not suspects:
+def _as_they_end(todo: deque[Task], workers: "_Workers", stop: threading.Event) -> Iterator[Ended]:
+    """Yield the tasks that have ended, until all have or the run is stopped."""
+    ended: list[Ended] = []
+    while not stop.is_set():
+        while todo and workers.busy < workers.window:
+            workers.submit(todo.popleft())
+        yield from ended  # workers have their next tasks while records are written
+        if not workers.busy:
             return
-    yield new_record(task, f"its worker died {MOST_LOSSES + 1} times, perhaps for want of memory"), None
-
-
-def _is_lost(future: "Future[Done]") -> bool:
-    """Whether the worker of a task that ended was lost. Tasks do not raise: what is raised came on the way to it."""
-    if future.cancelled():
-        return True
-    error = future.exception()
-    if error is None:
-        return False
-    if isinstance(error, BrokenExecutor) or type(error).__name__ in LOST_AT_DASK:
-        return True
-    raise error
+        everything = workers.wait(POLL_SECONDS)
+        ended = [(task, done) for task, done in everything if done is None or done[0]["status"] != Status.INTERRUPTED]
+    yield from ended
 
 
 class _Processes:
-    """Processes of this machine, started anew when one of them dies."""
+    """Processes of this machine, one pipe each. One that dies takes only its own task with it, and is replaced."""
 
     def __init__(self, jobs: int) -> None:
-        self.window = jobs + 1  # one more waits, so that nobody is idle
-        self._jobs = jobs
-        self._pool = self._start()
+        self.window = jobs
+        self._context = multiprocessing.get_context("spawn")
+        self._idle: dict[Connection, BaseProcess] = {}
+        self._running: dict[Connection, tuple[BaseProcess, Task]] = {}
 
-    def submit(self, task: Task) -> "Future[Done]":
-        """Hand out a task; the pool starts its processes as it gets them."""
+    @property
+    def busy(self) -> int:
+        """Return the number of tasks that have not ended."""
+        return len(self._running)
+
+    def submit(self, task: Task) -> None:
+        """Give a task to an idle process, or to a new one."""
+        pipe, process = self._idle.popitem() if self._idle else self._start()
+        self._running[pipe] = process, task
+        with suppress(OSError):  # the process has just died: `wait` finds that
+            pipe.send(task)
+
+    def wait(self, seconds: float) -> list[Ended]:
+        """Return the tasks that have ended, after at most so many seconds."""
+        return [self._receive(pipe) for pipe in wait_for_connections(list(self._running), seconds)]  # type: ignore[arg-type]
+
+    def _receive(self, pipe: Connection) -> Ended:
+        process, task = self._running.pop(pipe)
         try:
-            with _ctrl_c_held_back():
-                return self._pool.submit(perform, task)
-        except BrokenExecutor as error:  # a process died just now: the task shares the fate of the others
-            future: Future[Done] = Future()
-            future.set_exception(error)
-            return future
+            result: Done = pipe.recv()
+        except (EOFError, OSError):
+            pipe.close()
+            process.join()
+            return task, None
+        self._idle[pipe] = process
+        return task, result
 
-    def renew(self, running: "set[Future[Done]]") -> "set[Future[Done]]":
-        """Start again after a process has died; all that was running has ended with it."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self._pool = self._start()
-        return running
-
-    def give_up(self, running: "Iterable[Future[Done]]") -> None:
-        """What is still at work is not waited for."""
-        # A result that is on its way when its process ends would be waited for as long as anybody can still write.
-        self._pool._result_queue._writer.close()  # type: ignore[attr-defined]
-        for process in list(self._pool._processes.values()):
-            process.kill()
-
-    def _start(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._jobs, mp_context=context, initializer=_begin_to_work)
+    def _start(self) -> tuple[Connection, BaseProcess]:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(theirs, perform))
+        with _ctrl_c_held_back():
+            process.start()
+        theirs.close()  # so that the end of the process is the end of the pipe
+        return ours, process
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """End all processes; those that are at work are killed."""
+        for process, _task in self._running.values():
+            process.kill()
+        ending = self._idle | {pipe: process for pipe, (process, _) in self._running.items()}
+        for pipe in ending:
+            pipe.close()
+        for process in ending.values():
+            process.join()
 
 
-class _Given:
-    """An executor that somebody else made, and will end."""
-
-    window = WINDOW
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-
-    def submit(self, task: Task) -> "Future[Done]":
-        """Hand out a task."""
-        try:
-            return self._executor.submit(perform, task)
-        except (BrokenExecutor, RuntimeError) as error:
-            raise BadInput(f"the executor takes no more tasks ({error}); what was done is in the store") from None
-
-    def renew(self, running: "set[Future[Done]]") -> "set[Future[Done]]":
-        """It is not ours to renew, and the others may well go on."""
-        return set()
-
-    def give_up(self, running: "Iterable[Future[Done]]") -> None:
-        """Take back what was handed out; what somebody has begun is theirs to end."""
-        for future in running:
-            future.cancel()
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-def _begin_to_work() -> None:
-    """In a new process: Ctrl-C is for the one who handed out the work, and without that one there is no work."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _serve(pipe: Connection, perform: Callable[[Task], Done]) -> None:
+    """In a process: perform the tasks that come through a pipe, until it is closed or the parent process ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -290,17 +260,68 @@ def _begin_to_work() -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send(perform(pipe.recv()))
+
+
+class _GivenExecutor:
+    """An executor that the caller made, and will shut down."""
+
+    window = WINDOW
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._running: dict[Future[Done], Task] = {}
+
+    @property
+    def busy(self) -> int:
+        """Return the number of tasks that have not ended."""
+        return len(self._running)
+
+    def submit(self, task: Task) -> None:
+        """Hand out a task."""
+        try:
+            self._running[self._executor.submit(perform, task)] = task
+        except (BrokenExecutor, RuntimeError) as error:
+            raise BadInput(f"the executor takes no more tasks ({error}); what was done is in the store") from None
+
+    def wait(self, seconds: float) -> list[Ended]:
+        """Return the tasks that have ended, after at most so many seconds."""
+        ended, _ = wait_for_futures(self._running, seconds, FIRST_COMPLETED)
+        return [(self._running.pop(future), _result(future)) for future in ended]
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None:
+        """Cancel what has not begun; what has begun is the executor's to end."""
+        for future in self._running:
+            future.cancel()
+
+
+def _result(future: "Future[Done]") -> Done | None:
+    """Return the result of a future that ended; None if its worker was lost. Tasks themselves do not raise."""
+    error = None if future.cancelled() else future.exception()
+    if future.cancelled() or isinstance(error, BrokenExecutor) or type(error).__name__ in LOST_AT_DASK:
+        return None
+    if error is not None:
+        raise error
+    return future.result()
+
+
+_Workers = _Processes | _GivenExecutor
 
 
 @contextmanager
 def _ctrl_c_held_back() -> Iterator[None]:
-    """Processes that are started meanwhile never get it, from their very beginning; this one gets it afterwards.
+    """Block Ctrl-C. Processes started meanwhile inherit that; this one gets it afterwards.
 
-    Windows has no such mask: there they ignore it once they have begun to work.
+    Windows has no such mask: there, processes ignore Ctrl-C only from the moment they serve tasks.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # the first process would start it, which ends with unblocking Ctrl-C
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -310,7 +331,7 @@ def _ctrl_c_held_back() -> Iterator[None]:
 
 @contextmanager
 def _stop_on_signals() -> Iterator[threading.Event]:
-    """An event that Ctrl-C, or a request to end, sets."""
+    """Yield an event that Ctrl-C or SIGTERM sets."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop

@@ -1,4 +1,4 @@
-"""What an experiment is: a TOML file, and the tasks that it stands for.
+"""An experiment: a TOML file, and the tasks that it lists.
 
     title = "Rescue on small grids"
     methods = ["reg-d1", "reg-h3", { name = "adaptive", gap = 0.01 }]
@@ -9,27 +9,27 @@
     sizes = [{ width = 4, height = 4 }, { width = 8, height = 8 }]
     seeds = 25                        # 0 to 24; or a list of seeds
     samples = 15
-    pool = 1000                       # draw so many and choose the samples out of them
+    pool = 1000                       # draw this number and choose the samples out of them
     by = "coverage"
     test = 100                        # fresh draws
-    name = "rescue"                   # of its tables, if it is not to be that of the domain
+    name = "rescue"                   # of its tables; unless given, the name of the domain
 
     [[problems]]
     model = "mine.rue"
     test = "fresh.rue"                # another model on the same graph
 
-Files are looked for beside the TOML file, those that a domain reads (`data` and `bathymetry` of the glider) too.
+Paths are relative to the TOML file, also those of files that a domain reads (`data` and `bathymetry` of the glider).
 
 A task is one method on one problem. Its key is a hash of all that its result depends on: the problem (of a file, its
-name and contents, wherever it lies), the method with all its parameters, the limit, and the rue that computes (its
-version and code). A changed parameter or another version of rue is a new task; a name or a title is none of it.
+name and contents, not its folder), the method with all its parameters, the limit, and the version and code of rue. A
+changed parameter or another version of rue makes a new task; a changed name or title does not.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,14 +38,14 @@ from rue._check import one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue.domains.base import TRAINING, Domain
 from rue.errors import BadInput, RueError, unknown_name
-from rue.experiments.code import code_version
+from rue.experiments.provenance import code_version
 from rue.experiments.toml import read_toml
 from rue.selection import WAYS
 from rue.solution import Solver
 
-OF_THE_FILE = ("folder", "text")  # what nobody writes into it
+OF_THE_FILE = ("folder", "text")  # fields that are not read from the TOML table
 NO_PROBLEMS = "there are no problems; expected one or more tables [[problems]]"
-# More tasks than anyone waits for, and about as many as can be listed within a few seconds.
+# About as many as can be listed within a few seconds.
 MOST_TASKS = 100_000
 OF_DOMAINS = ("sizes", "seeds", "samples", "pool", "by")
 
@@ -58,19 +58,19 @@ class Problem:
 
     group: str  # the domain, or the name of a file
     size: str  # "8×8"
-    model: str  # as on the command line: a domain with its parameters, or a file; files with their whole path
-    test: str = ""  # so many fresh draws, or a file
+    model: str  # as on the command line: a domain with its parameters, or a file; paths are absolute
+    test: str = ""  # a number of fresh draws, or a file
     contents: str = ""  # a hash of the files, if there are any
-    files: tuple[str, ...] = ()  # whole paths of all files that the model and the test are read from
+    files: tuple[str, ...] = ()  # absolute paths of all files of the model and the test
 
     def without_folders(self, text: str) -> str:
-        """The model or the test with the bare names of its files: the same wherever they lie."""
-        for path in sorted(self.files, key=len, reverse=True):  # one path may be the beginning of another
+        """Return the text of the model or the test with file names instead of paths."""
+        for path in sorted(self.files, key=len, reverse=True):  # one path may begin with another
             text = text.replace(path, Path(path).name)
         return text
 
     def check_files(self) -> None:
-        """Files that are no longer what the key says would be somebody else's task."""
+        """Raise BadInput if the files have changed: the key of the task would be wrong."""
         if self.contents and self.contents != _contents(map(_hash, map(Path, self.files))):
             raise BadInput(f"{', '.join(self.files)}: changed since the experiment began; expected the same contents")
 
@@ -82,22 +82,22 @@ class Task:
     problem: Problem
     solver: Solver
     seconds: float
-    keep: bool = False  # whether its policy goes into the store too
-    code: str = field(default_factory=code_version)  # which rue is to do it
+    keep: bool = False  # whether the store gets the solution too
+    code: str = field(default_factory=code_version)  # the version of rue that must perform it
 
     @cached_property
     def key(self) -> str:
-        """A hash of all that the result depends on."""
+        """Return a hash of all that the result depends on."""
         text = json.dumps(self.describe(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
     def method(self) -> str:
-        """The method in short: `reg-d3`."""
+        """Return the short name of the method: `reg-d3`."""
         return parsing.short_name(self.solver)
 
     def describe(self) -> dict[str, Any]:
-        """All that the result depends on, in plain values."""
+        """Return all that the result depends on, in plain values."""
         problem = self.problem
         return {
             "model": problem.without_folders(problem.model),
@@ -116,14 +116,14 @@ class Problems:
 
     domain: str | None = None
     model: str | None = None
-    name: str = ""  # under which its tables stand, other than that of the domain or of the file
+    name: str = ""  # of its tables, if not that of the domain or of the file
     sizes: Sequence[Mapping[str, Any]] = ({},)
     seeds: int | list[int] | None = None
     samples: int | None = None
     pool: int | None = None
     by: str = "coverage"
     test: int | str | None = None
-    methods: Sequence[Method] | None = None  # other than those of the experiment
+    methods: Sequence[Method] | None = None  # instead of those of the experiment
     seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -166,12 +166,12 @@ class Problems:
             raise BadInput(f"by is {self.by!r} and there is no pool; expected a pool to choose the samples from")
 
     def expand(self, folder: Path, *, own_name: bool = False) -> Iterator[Problem]:
-        """The problems, size by size. A name of its own says what all sizes of a table share."""
-        hashes = _Hashes()
+        """Yield the problems, size by size. With a name of its own, parameters shared by all sizes are not repeated."""
+        hash_of = cache(_hash)  # each file is read once for all problems that share it
         test = _Source(str(self.test or "")) if not isinstance(self.test, str) else _file_source(folder, self.test)
         if self.model:
             model = _file_source(folder, self.model)
-            yield _problem(self.name or Path(self.model).stem, "", model, test, hashes)
+            yield _problem(self.name or Path(self.model).stem, "", model, test, hash_of)
             return
         drawn = {"samples": self.samples, "pool": self.pool, "by": self.by if self.pool else None}
         extra = "".join(f",{key}={value}" for key, value in drawn.items() if value is not None)
@@ -183,11 +183,11 @@ class Problems:
                     if isinstance(count, int):
                         domain.check_samples(count)
                 model = _domain_source(folder, domain, extra)
-                yield _problem(self.name or domain.name, _size_in_words(size, shared), model, test, hashes)
+                yield _problem(self.name or domain.name, _size_in_words(size, shared), model, test, hash_of)
 
     @property
     def count(self) -> int:
-        """How many problems it stands for."""
+        """Return the number of problems."""
         if self.model:
             return 1
         seeds = self.seeds
@@ -212,9 +212,9 @@ class Experiment:
     problems: Sequence[Problems]
     title: str = ""
     seconds: float = 600.0
-    keep: int = 1  # of so many problems of each size the policies are kept too
+    keep: int = 1  # solutions are kept for this number of problems of each size
     reference: Sequence[str] = ()  # regrets are divided by the worst of these methods; all, if none is named
-    folder: Path = field(default=Path())  # where files are looked for
+    folder: Path = field(default=Path())  # of relative paths
     text: str = ""  # of the file it was read from
 
     def __post_init__(self) -> None:
@@ -233,7 +233,7 @@ class Experiment:
             one_of("method in reference", name, {parsing.short_name(solver) for solver in solvers})
 
     def tasks(self) -> list[Task]:
-        """All tasks, problem by problem, so that what belongs to one problem is done together."""
+        """Return all tasks, problem by problem, so that processes can reuse a problem."""
         count = sum(
             table.count * len(self.methods if table.methods is None else table.methods) for table in self.problems
         )
@@ -260,7 +260,7 @@ class Experiment:
 
 
 def _merged(one: Task, other: Task) -> Task:
-    """The same task in two tables. It has one record, which can stand in one place only."""
+    """Return a task that is in two tables. It has one record, so both must give it the same group and size."""
     places = [(task.problem.group, task.problem.size) for task in (one, other)]
     if places[0] != places[1]:
         first, second = (" ".join(filter(None, place)) for place in places)
@@ -271,13 +271,13 @@ def _merged(one: Task, other: Task) -> Task:
 
 
 def read_spec(path: str | Path) -> Experiment:
-    """An experiment from a TOML file. Unknown names are errors."""
+    """Read an experiment from a TOML file. Unknown names are errors."""
 
     def make(table: dict[str, Any], text: str) -> Experiment:
         parts = _problem_tables(table.pop("problems", None))
         experiment: Experiment = _from_table(Experiment, {**table, "problems": parts}, "an experiment")
         experiment = replace(experiment, folder=Path(path).parent, text=text)
-        experiment.tasks()  # what is wrong is told before anything runs
+        experiment.tasks()  # so that errors are found before anything runs
         return experiment
 
     return read_toml(path, make)
@@ -307,7 +307,7 @@ def _from_table(kind: type, table: Mapping[str, Any], what: str) -> Any:
 
 
 def _solvers(methods: Sequence[Method]) -> list[Solver]:
-    """The solvers of a list of methods, as they stand in a spec."""
+    """Return the solvers of a list of methods as in the TOML file."""
     given: Any = methods
     if not isinstance(given, list | tuple) or not given:
         raise BadInput(f"methods is {given!r}; expected a list of one method or more")
@@ -332,13 +332,13 @@ def _seconds(value: object) -> float:
 
 
 def _shared(sizes: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Parameters that do not tell the sizes apart, if others do."""
+    """Return parameters that are equal in all sizes, if others are not."""
     shared = {key for key in sizes[0] if all(key in size and size[key] == sizes[0][key] for size in sizes)}
     return shared if any(set(size) - shared for size in sizes) else set()
 
 
 def _size_in_words(size: Mapping[str, Any], shared: Set[str]) -> str:
-    """`8×8` for a width and a height, `noise=0.2` for other parameters that are not the same for all sizes."""
+    """Return `8×8` for a width and a height, `noise=0.2` for other parameters that are not shared by all sizes."""
     square = {"width", "height"} <= size.keys()
     words = [f"{size['width']}×{size['height']}"] if square else []
     own = [key for key in size if key not in shared and not (square and key in ("width", "height"))]
@@ -346,23 +346,15 @@ def _size_in_words(size: Mapping[str, Any], shared: Set[str]) -> str:
 
 
 class _Source(NamedTuple):
-    """What a model is read from, as on the command line, and the files in it."""
+    """A model as on the command line, and the files in it."""
 
     text: str
     files: tuple[Path, ...] = ()
 
 
-class _Hashes(dict[Path, bytes]):
-    """The hashes of files, each read once for all the problems that share it."""
-
-    def __missing__(self, path: Path) -> bytes:
-        self[path] = _hash(path)
-        return self[path]
-
-
-def _problem(group: str, size: str, model: _Source, test: _Source, hashes: _Hashes) -> Problem:
+def _problem(group: str, size: str, model: _Source, test: _Source, hash_of: Callable[[Path], bytes]) -> Problem:
     files = model.files + test.files
-    contents = _contents(hashes[path] for path in files) if files else ""
+    contents = _contents(map(hash_of, files)) if files else ""
     return Problem(group, size, model.text, test.text, contents, tuple(map(str, files)))
 
 

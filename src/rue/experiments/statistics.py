@@ -1,19 +1,21 @@
-"""What figures of many problems say: means, bands around them, and whether one method is better than another.
+"""Statistics over many problems: means, confidence bands, and tests whether one method is better than another.
 
-Two tests stand side by side. The one of the paper's appendix is the two-sample t-test with equal variances, one-sided:
-is the mean of the first method below that of the second? It takes the two columns for independent, which they are not:
-all methods meet the same problems. The test for that design is Wilcoxon's signed-rank test on the differences.
+There are two tests. The paper's appendix uses the one-sided two-sample t-test with equal variances: is the mean of the
+first method below that of the second? It assumes independent columns, but all methods run on the same problems. For
+that design the test is Wilcoxon's signed-rank test on the differences.
 
-Differences that are zero are common, as two methods often find the same policy. They are handled after Pratt: ranked
-with the others, then left out. Given the ranks, every sign of a difference is a fair coin if no method is better, and
-so the test is exact with ties and zeros, where splitting the zeros between both signs has no such distribution, and
-dropping them before ranking forgets how many there were.
+Zero differences are common, since two methods often find the same policy. They are handled after Pratt: ranked with the
+others, then left out. Given the ranks, the sign of each difference is a fair coin if no method is better, so the test
+is exact with ties and zeros. scipy's test is exact only without them.
 
-An infinite regret is no number to take a mean of. Means, deviations, bands and t-tests are of the finite figures, and
-how many are infinite is told beside them; a rank it has, the last, and so Wilcoxon's test keeps it.
+Means, deviations, bands and t-tests use the finite figures only; infinite ones are counted beside them. In Wilcoxon's
+test infinite figures have the last rank.
 
-A table asks of every ordered pair of methods whether the first is better. Holm's correction is over all of these: the
-chance that any of the pairs it calls significant is not is at most the level.
+A table tests every ordered pair of methods. Holm's correction is over all of these: the probability that any pair is
+called significant by chance is at most the level.
+
+By hand: Holm's correction, which scipy does not have; the bootstrap, since a call of `scipy.stats.bootstrap` would be
+as long, and the name of its seed depends on the version of scipy.
 """
 
 import math
@@ -28,17 +30,15 @@ from rue._arrays import Array
 LEVEL = 0.95
 # p-values below this are significant.
 SIGNIFICANT = 0.05
-# Smaller differences of normalised regrets are none: solvers and judge end at about 1e-9.
+# Smaller differences of normalised regrets count as zero: solvers and judge stop at about 1e-9.
 TIE = 1e-7
-# Up to so many differences the distribution of the rank sum is exact, above it is the normal one.
+# With more differences, the distribution of the rank sum is approximated by the normal one.
 MOST_EXACT = 60
 DRAWS = 2000
 
 
 class Moments(NamedTuple):
-    """Mean and standard deviation of the finite numbers in a column; holes are left out, infinite ones are counted.
-
-    The mean is infinite only where nothing is finite.
+    """Mean and standard deviation of the finite numbers in a column. The mean is infinite only if none is finite.
 
     The deviation is that of a sample (divided by n − 1), as in the t-test. The paper does not say which it prints; at
     its 150 to 250 problems the two differ by less than half a hundredth.
@@ -51,20 +51,20 @@ class Moments(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, float]:
-        """By this methods are put in order: those with the fewest infinite figures first, then by their means."""
+        """Return the sort key of methods: the number of infinite figures first, then the mean."""
         return self.endless, self.mean
 
 
 class Band(NamedTuple):
-    """Where the mean is, with 95 % confidence; not numbers where fewer than two finite figures are there."""
+    """A confidence band of the mean; NaN for fewer than two finite figures."""
 
     lower: float
     upper: float
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """Is the method of the row better (lower) than that of the column? All arrays are [method, method]."""
+class PairwiseTests:
+    """Tests whether the method of the row is better (lower) than that of the column. Arrays are [method, method]."""
 
     pairs: Array  # problems that both have
     finite_pairs: Array  # problems on which both are finite
@@ -76,7 +76,7 @@ class Comparison:
 
 
 def describe(values: Array) -> Moments:
-    """Count, mean and standard deviation of what is finite, and how many are infinite."""
+    """Return count, mean and standard deviation of the finite numbers, and the count of infinite ones."""
     known, endless = values[np.isfinite(values)], int(np.isinf(values).sum())
     if not known.size:
         return Moments(0, math.inf if endless else math.nan, math.nan, endless)
@@ -85,7 +85,7 @@ def describe(values: Array) -> Moments:
 
 
 def t_band(values: Array, level: float = LEVEL) -> Band:
-    """Mean ± t · s / √n."""
+    """Return the band mean ± t · s / √n."""
     problems, mean, deviation, _ = describe(values)
     if math.isnan(deviation):
         return Band(math.nan, math.nan)
@@ -96,7 +96,7 @@ def t_band(values: Array, level: float = LEVEL) -> Band:
 
 
 def bootstrap_band(values: Array, level: float = LEVEL, seed: int = 0) -> Band:
-    """Quantiles of the means of resamples: for times, whose band should stay above zero."""
+    """Return quantiles of the means of resamples: for times, whose band should stay above zero."""
     known = values[np.isfinite(values)]
     if known.size < 2:
         return Band(math.nan, math.nan)
@@ -107,13 +107,12 @@ def bootstrap_band(values: Array, level: float = LEVEL, seed: int = 0) -> Band:
 
 
 def t_test(first: Array, second: Array) -> float:
-    """The p-value of the mean of the first being below that of the second; columns of finite figures."""
-    one, other = describe(first), describe(second)
-    return t_test_of_moments(one, other)
+    """Return the p-value of the mean of the first being below that of the second; columns of finite figures."""
+    return t_test_of_moments(describe(first), describe(second))
 
 
 def t_test_of_moments(one: Moments, other: Moments) -> float:
-    """The same from means and deviations, as a paper prints them."""
+    """Return the same p-value from means and deviations, as a paper prints them."""
     if math.isnan(one.deviation) or math.isnan(other.deviation):
         return math.nan
     if one.deviation == other.deviation == 0:
@@ -127,15 +126,14 @@ def t_test_of_moments(one: Moments, other: Moments) -> float:
 
 
 def wilcoxon_test(first: Array, second: Array) -> float:
-    """The p-value of the first being below the second on the same problems, after Pratt; columns without holes.
+    """Return the p-value of the first being below the second on the same problems, after Pratt; columns without NaN.
 
-    What is infinite is above all that is finite, by more than any finite difference.
-
-    p = P(W ≤ w): w is the sum of the ranks of the positive differences, W that sum with signs thrown like coins.
+    p = P(W ≤ w): w is the sum of the ranks of the positive differences, W that sum with random signs. Infinite figures
+    are above all finite ones, by more than any finite difference.
     """
     with np.errstate(invalid="ignore"):
         difference = first - second
-    difference = np.where(np.isnan(difference), 0.0, difference)  # both are infinite: neither is better
+    difference = np.where(np.isnan(difference), 0.0, difference)  # both infinite: equal
     if not difference.size:
         return math.nan
     size = np.abs(difference)
@@ -153,7 +151,7 @@ def wilcoxon_test(first: Array, second: Array) -> float:
 
 
 def _chance_of_at_most(w: float, rank: Array) -> float:
-    """P(W ≤ w) where each rank counts or not by a fair coin. Ranks are halves of whole numbers, so sums are few."""
+    """Return P(W ≤ w) if each rank counts with probability 1/2. Ranks are multiples of 1/2, so there are few sums."""
     twice = np.rint(2 * rank).astype(np.int64)
     chance = np.zeros(int(twice.sum()) + 1)
     chance[0] = 1.0
@@ -166,36 +164,29 @@ def _chance_of_at_most(w: float, rank: Array) -> float:
 
 
 def holm(p: Array) -> Array:
-    """p-values corrected for how many there are: the i-th smallest of m times m − i + 1, and never below a smaller one.
-
-    What is not a number is no comparison.
-    """
-    corrected = np.full(p.shape, np.nan)
-    known = ~np.isnan(p)
-    values = p[known]
-    order = np.argsort(values, kind="stable")
-    steps = np.maximum.accumulate(values[order] * np.arange(values.size, 0, -1)) if values.size else values
-    result = np.empty(values.size)
-    result[order] = np.minimum(steps, 1.0)
-    corrected[known] = result
-    return corrected
+    """Return p-values after Holm: the i-th smallest of m times m − i + 1, and never below a smaller one; NaN stays."""
+    flat = p.ravel()
+    order = np.argsort(flat, kind="stable")[: np.count_nonzero(~np.isnan(flat))]  # NaN comes last
+    corrected = np.full(flat.size, np.nan)
+    corrected[order] = np.minimum(np.maximum.accumulate(flat[order] * np.arange(order.size, 0, -1)), 1.0)
+    return corrected.reshape(p.shape)
 
 
-def compare_methods(figures: Array) -> Comparison:
-    """All ordered pairs of the methods of figures [problem, method], each on the problems that both have."""
+def compare_methods(figures: Array) -> PairwiseTests:
+    """Test all ordered pairs of the methods of figures [problem, method], each on the problems that both have."""
     known, finite = ~np.isnan(figures), np.isfinite(figures)
     difference = _of_pairs(figures, finite, 1, lambda one, other: float(one.mean()) - float(other.mean()))
     t, wilcoxon = _of_pairs(figures, finite, 2, t_test), _of_pairs(figures, known, 2, wilcoxon_test)
-    return Comparison(_pairs(known), _pairs(finite), difference, t, wilcoxon, holm(t), holm(wilcoxon))
+    return PairwiseTests(_pairs(known), _pairs(finite), difference, t, wilcoxon, holm(t), holm(wilcoxon))
 
 
 def _pairs(use: Array) -> Array:  # [method, method]
-    """How many problems both methods have."""
+    """Return the number of problems that both methods have."""
     return np.asarray(use.T.astype(np.int64) @ use.astype(np.int64))
 
 
 def _of_pairs(figures: Array, use: Array, least: int, result: Callable[[Array, Array], float]) -> Array:
-    """A result for each ordered pair of methods, of what both may use, if that is on enough problems."""
+    """Return a result for each ordered pair of methods on the problems of both; NaN if these are fewer than `least`."""
     methods = figures.shape[1]
     table = np.full((methods, methods), np.nan)
     for i in range(methods):

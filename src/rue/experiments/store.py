@@ -1,22 +1,21 @@
-"""The store of an experiment: a folder to which one record per task is added, and from which nothing is ever lost.
+"""The store of an experiment: a folder to which records are appended, one for each task.
 
     records.jsonl       one line for each record, in the order in which they came; strict JSON, infinities as "inf"
-    solutions/KEY.rue   policies that were asked to be kept
+    solutions/KEY.rue   solutions that are to be kept
     spec.toml           the experiment as it was last run
-    tasks.jsonl         its tasks: the key of each, and under which group and size of that experiment it stands
+    tasks.jsonl         its tasks: the key of each, and its group and size in that experiment
 
-A record is whole or not there. Its line is written in one piece and brought to the disk before the next; if that fails
-(the disk is full) the file is cut back to what it was, and a line without its end, left by a machine that died, is cut
-off when the store is next written to. One writer at a time holds a lock. A later record of the same task stands for all
-before it: a failed one can be tried again, and what is done is done once. What a task is called, and where its files
-lie, is the present experiment's to say and not the record's.
+A record is written completely or not at all. Each line is flushed to the disk before the next; if that fails (the disk
+is full), the file is cut back to its old length. An incomplete last line, left by a machine that died, is cut off when
+the store is next written to. One writer at a time holds a lock. A later record of a task replaces earlier ones, so that
+failed tasks can be tried again. Group, size and paths are those of the present experiment, not those of the record.
 """
 
 import json
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -30,7 +29,7 @@ from rue.solution import Solution
 Record = dict[str, Any]
 RECORDS, SOLUTIONS, LOCK = "records.jsonl", "solutions", "lock"
 SPEC, TASKS = "spec.toml", "tasks.jsonl"
-# What a task says of itself beside its key.
+# Fields of a task in tasks.jsonl, beside its key.
 PRESENT = ("group", "size", "problem")
 FAILED = "failed"
 
@@ -42,16 +41,16 @@ class Store:
     folder: Path
 
     def records(self) -> list[Record]:
-        """The last record of each task, in the order in which tasks first came."""
+        """Return the last record of each task, in the order of the first ones."""
         latest: dict[str, Record] = {}
         for record in _lines(self.folder / RECORDS, "a record", ("key", "status")):
             latest[record["key"]] = record
         return list(latest.values())
 
     def current(self) -> tuple[list[Record], int]:
-        """The records of the experiment that was last run, and how many of its tasks have none yet.
+        """Return the records of the experiment that was last run, and the number of its tasks without a record.
 
-        Group, size and problem are those of the experiment: they may be others than when a record was made.
+        Group, size and problem are those of that experiment: they may have changed since a record was made.
         """
         records, path = self.records(), self.folder / TASKS
         if not path.is_file():
@@ -62,7 +61,7 @@ class Store:
 
     @property
     def spec(self) -> str:
-        """The text of the experiment that was last run, if it came from a file."""
+        """Return the text of the experiment that was last run, if it came from a file."""
         path = self.folder / SPEC
         try:
             return path.read_text(encoding="utf-8") if path.is_file() else ""
@@ -71,12 +70,12 @@ class Store:
 
     @property
     def title(self) -> str:
-        """What the experiment calls itself, or the name of the folder."""
+        """Return the title of the experiment, or the name of the folder."""
         return str(self._table().get("title") or self.folder.name)
 
     @property
     def reference(self) -> tuple[str, ...]:
-        """The methods by the worst of which regrets are divided, if the experiment names them."""
+        """Return the reference methods that the experiment names: regrets are divided by the worst of them."""
         names = self._table().get("reference", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise BadFile(f"{self.folder / SPEC}: reference is {names!r}; expected a list of methods")
@@ -89,7 +88,7 @@ class Store:
             raise BadFile(f"{self.folder / SPEC}: it is no TOML ({error}); expected an experiment") from None
 
     def solution(self, key: str) -> Solution | None:
-        """The solution of a task, if it was kept."""
+        """Return the solution of a task, or None if it was not kept."""
         if not self.has_solution(key):
             return None
         solution = load(self._solution_file(key))
@@ -98,7 +97,7 @@ class Store:
         return solution
 
     def has_solution(self, key: str) -> bool:
-        """Whether the solution of a task was kept."""
+        """Return whether the solution of a task was kept."""
         return self._solution_file(key).is_file()
 
     def _solution_file(self, key: str) -> Path:
@@ -106,26 +105,22 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator["Writer"]:
-        """The one who may add records."""
-        try:
-            (self.folder / SOLUTIONS).mkdir(parents=True, exist_ok=True)
-            lock = (self.folder / LOCK).open("ab")
-        except OSError as error:
-            raise _cannot_write(self.folder, error) from None
-        with lock:
+        """Lock the store and yield a writer."""
+        with ExitStack() as files:
+            try:
+                (self.folder / SOLUTIONS).mkdir(parents=True, exist_ok=True)
+                lock = files.enter_context((self.folder / LOCK).open("ab"))
+                # Unbuffered: a failed write must not be repeated later.
+                stream = files.enter_context((self.folder / RECORDS).open("ab", buffering=0))
+            except OSError as error:
+                raise _cannot_write(self.folder, error) from None
             try:
                 _hold(lock)
             except OSError:
-                raise BadInput(
-                    f"{self.folder}: another run is writing to this store; expected it to end first"
-                ) from None
-            try:
-                stream = (self.folder / RECORDS).open("ab", buffering=0)  # what failed must not be written later
-            except OSError as error:
-                raise _cannot_write(self.folder, error) from None
-            with stream:
-                _cut_off_half_a_line(self.folder / RECORDS, stream)
-                yield Writer(self, stream)
+                message = f"{self.folder}: another run is writing to this store; expected it to end first"
+                raise BadInput(message) from None
+            _cut_off_incomplete_line(self.folder / RECORDS, stream)
+            yield Writer(self, stream)
 
 
 @dataclass(frozen=True)
@@ -136,11 +131,11 @@ class Writer:
     stream: IO[bytes] = field(repr=False)
 
     def known(self) -> dict[str, Record]:
-        """The records that are there, by key."""
+        """Return the records of the store, by key."""
         return {record["key"]: record for record in self.store.records()}
 
     def add(self, record: Record, solution: Solution | None = None) -> None:
-        """Bring a record to the disk; its solution first, so that no record speaks of one that is not there."""
+        """Write a record to the disk; its solution first, so that no record is without its solution."""
         if solution is not None:
             try:
                 save(self.store._solution_file(record["key"]), solution)
@@ -159,7 +154,7 @@ class Writer:
             raise _cannot_write(self.store.folder, error) from None
 
     def keep_spec(self, text: str, tasks: Iterable[Mapping[str, str]]) -> None:
-        """Put the text of the experiment and its tasks (`key`, `group`, `size`, `problem`) beside the records."""
+        """Write the text of the experiment and its tasks (`key`, `group`, `size`, `problem`) beside the records."""
         lines = [json.dumps(task, ensure_ascii=False) + "\n" for task in tasks]
         try:
             write_text(self.store.folder / TASKS, "".join(lines))
@@ -169,7 +164,7 @@ class Writer:
 
 
 def _hold(lock: IO[bytes]) -> None:
-    """Be the only one to hold a file until it is closed, also by the end of the process; OSError if another one is."""
+    """Lock a file until it is closed or the process ends; raise OSError if another process has locked it."""
     try:
         import fcntl
     except ImportError:  # on Windows
@@ -182,14 +177,14 @@ def _hold(lock: IO[bytes]) -> None:
 
 
 def _lines(path: Path, what: str, words: Iterable[str]) -> Iterator[Record]:
-    """The lines of a file of JSON objects, each of which has these words."""
+    """Yield the lines of a file of JSON objects; each must have these fields, as text."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
         raise BadInput(f"{path.parent}: there are no records; expected a store of `rue experiment run`") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
-    lines = text.split(b"\n")[:-1]  # what has no end was never there
+    lines = text.split(b"\n")[:-1]  # an incomplete last line is no record
     for number, line in enumerate(lines):
         try:
             record = json.loads(line)
@@ -199,8 +194,8 @@ def _lines(path: Path, what: str, words: Iterable[str]) -> Iterator[Record]:
         yield record
 
 
-def _cut_off_half_a_line(path: Path, stream: IO[bytes]) -> None:
-    """What a writer left that died within a line."""
+def _cut_off_incomplete_line(path: Path, stream: IO[bytes]) -> None:
+    """Cut off the last line if it is incomplete, since a writer died within it."""
     text = path.read_bytes()
     end = text.rfind(b"\n") + 1
     if end < len(text):

@@ -1,82 +1,44 @@
-"""Tables of results: regrets and times by method and size, and which method is better than which; as text and files.
+"""Tables of results: regrets and times by method and size, and tests of which method is better."""
 
-A table has the values of each cell beside the text that is shown. Text, Markdown and LaTeX show the text; CSV has one
-line for each value, with all its digits.
-"""
-
-import csv
-import io
 import math
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from rue._arrays import Array
 from rue._check import one_of
-from rue.experiments.orders import Order, compare_orders
-from rue.experiments.published import ELEVEN, PAPER, Published
+from rue.experiments.published_figures import ELEVEN, PAPER, Published
+from rue.experiments.replication import Order, compare_orders
 from rue.experiments.results import MISSING, Group, Results, Samples
-from rue.experiments.statistics import SIGNIFICANT, Comparison, Moments, compare_methods, describe
+from rue.experiments.statistics import SIGNIFICANT, Moments, PairwiseTests, compare_methods, describe
 from rue.experiments.store import FAILED
 from rue.solution import Status
+from rue.table import FORMATS, Cell, Table, TableRow
 
 NOTHING = "–"
 LEAST_P = 1e-4
-# LaTeX tables with more columns are shrunk to the width of the page.
-MOST_COLUMNS = 8
 SETS: tuple[Samples, ...] = ("train", "test")
 TESTS = {"t": "two-sample t-test", "wilcoxon": "Wilcoxon signed-rank test"}
-CSV_HEAD = ("group", "table", "row", "column", "measure", "value")
+STATUS_NOTES = {
+    Status.TIME_LIMIT: "Stopped by the time limit, with the best policy so far",
+    Status.UNPROVED: "Objective not proved to the last digits",
+}
 
-
-@dataclass(frozen=True)
-class Cell:
-    """What is shown, and the values it stands for."""
-
-    text: str
-    values: Mapping[str, float] = field(default_factory=dict)
-    best: bool = False  # of its column
-
-
-@dataclass(frozen=True)
-class Row:
-    """A method and its cells."""
-
-    name: str
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table of a group."""
-
-    group: str
-    kind: str  # "summary", "orders", "train by size", "t train"; unique within its group
-    title: str
-    caption: str
-    columns: tuple[str, ...]  # the first is that of the names of rows
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
+Figures = Mapping[str, Mapping[str, float]]  # published ones of a group, by set and method
 
 
 def make_tables(results: Results, published: Published | None = None) -> list[Table]:
-    """All tables, group by group.
+    """Return all tables, group by group.
 
-    `published` has figures of others to stand beside ours. If there are none, and regrets are divided by the worst of
-    the paper's eleven methods as in the paper, these are the paper's.
+    `published` has figures to be shown beside ours. Unless given, these are the paper's, if regrets are divided by the
+    worst of the paper's eleven methods as in the paper.
     """
     source = "published"
     if published is None:
         source, published = "paper", PAPER if set(results.reference) == set(ELEVEN) else {}
     tables = []
     for group in results.groups:
-        # "glider, half the current" is a glider still.
+        # "glider, half the current" is compared with "glider".
         figures = published.get(group.name) or published.get(group.name.partition(",")[0], {})
         tables.append(_summary(group, results.reference, figures, source))
         tables += _orders(group, figures)
@@ -88,39 +50,51 @@ def make_tables(results: Results, published: Published | None = None) -> list[Ta
 
 
 def write_tables(tables: Sequence[Table], format: str = "text") -> str:
-    """The tables as `text`, `markdown`, `latex` or `csv`."""
+    """Return the tables as `text`, `markdown`, `latex` or `csv`."""
     return FORMATS[one_of("format", format, FORMATS)](tables)
+
+
+def _table(
+    group: Group, kind: str, title: str, caption: str, columns: Mapping[str, Sequence[Cell]], notes: Sequence[str]
+) -> Table:
+    """Return a table with one row for each method."""
+    cells = zip(*columns.values(), strict=True)
+    rows = tuple(TableRow(Cell(name), row) for name, row in zip(group.methods, cells, strict=True))
+    title = f"{group.name}: {title}"
+    return Table(title, ("method", *columns), rows, caption, tuple(notes), group=group.name, kind=kind)
 
 
 def _can_be_tested(group: Group) -> bool:
     return len(group.methods) > 1 and len(group.problems) > 1
 
 
-def _summary(
-    group: Group, reference: Sequence[str], published: Mapping[str, Mapping[str, float]], source: str
-) -> Table:
+def _sets(group: Group) -> tuple[Samples, ...]:
+    return SETS if group.has_test else SETS[:1]
+
+
+def _summary(group: Group, reference: Sequence[str], published: Figures, source: str) -> Table:
     columns: dict[str, list[Cell]] = {"problems": [_problems(group, name) for name in group.methods]}
     for samples in _sets(group):
         columns[f"max regret, {samples}"] = _moments(group.normalised(samples), _regret_text)
         if samples in published:
             columns[f"{source}, {samples}"] = _published(group, published, samples)
-    columns["seconds"] = _moments(group.seconds, lambda moments: _seconds_text(moments.mean))
+    columns["seconds"] = _moments(group.seconds, _mean_seconds_text)
     if "seconds" in published:
         columns[f"{source}, seconds"] = _published(group, published, "seconds")
     columns["gap"] = _gaps(group)
+    sizes = f" of {_count(len(group.sizes), 'size')}" if len(group.sizes) > 1 else ""
     caption = (
         f"Mean; standard deviation of max regret, on each problem divided by the largest finite one of "
-        f"{_in_words(group.reference, group.methods)}, over {_count(len(group.problems), 'problem')}"
-        f"{' of ' + _count(len(group.sizes), 'size') if len(group.sizes) > 1 else ''}; mean seconds of the solver; "
+        f"{_reference_text(group)}, over {_count(len(group.problems), 'problem')}{sizes}; mean seconds of the solver; "
         "median gap, (max regret − proved bound for every policy) / max regret, on the training samples."
     )
     return _table(group, "summary", "all problems", caption, columns, tuple(_notes(group, reference)))
 
 
-def _orders(group: Group, published: Mapping[str, Mapping[str, float]]) -> list[Table]:
-    """How many published differences hold here, and which do not; no table where nothing can be compared."""
+def _orders(group: Group, published: Figures) -> list[Table]:
+    """Return a table of how many published differences are found here, and which are not; none without any pairs."""
     found = {samples: compare_orders(group, published, samples) for samples in _sets(group)}
-    rows = tuple(Row(samples, _order_cells(orders)) for samples, orders in found.items() if orders)
+    rows = tuple(TableRow(Cell(samples), _order_cells(orders)) for samples, orders in found.items() if orders)
     notes = tuple(
         f"Not so here, {samples}: {'; '.join(otherwise)}."
         for samples, orders in found.items()
@@ -132,7 +106,7 @@ def _orders(group: Group, published: Mapping[str, Mapping[str, float]]) -> list[
     )
     columns = ("samples", "told apart", "same order here", "significantly")
     title = f"{group.name}: differences that were published"
-    return [Table(group.name, "orders", title, caption, columns, rows, notes)] if rows else []
+    return [Table(title, columns, rows, caption, notes, group=group.name, kind="orders")] if rows else []
 
 
 def _found_instead(order: Order) -> str:
@@ -147,78 +121,64 @@ def _order_cells(orders: Sequence[Order]) -> tuple[Cell, ...]:
 
 
 def _by_size(group: Group) -> list[Table]:
-    where = {size: group.of_size(size) for size in group.sizes}
-    tables = []
-    for samples in _sets(group):
-        figures = group.normalised(samples)
-        columns = {size: _moments(figures[chosen], _regret_text) for size, chosen in where.items()}
-        caption = "Mean; standard deviation of max regret, divided as in the table of all problems."
-        tables.append(
-            _table(group, f"{samples} by size", f"max regret by size, {samples}", caption, columns, _missing_at(group))
-        )
-    columns = {
-        size: _moments(group.seconds[chosen], lambda moments: _seconds_text(moments.mean))
-        for size, chosen in where.items()
-    }
-    caption = "Mean seconds of the solver."
-    return [*tables, _table(group, "seconds by size", "seconds by size", caption, columns, _missing_at(group))]
+    missing = tuple(_notes_of_missing(group))
+
+    def table(kind: str, title: str, caption: str, figures: Array, text: Callable[[Moments], str]) -> Table:
+        columns = {size: _moments(figures[group.of_size(size)], text) for size in group.sizes}
+        return _table(group, kind, title, caption, columns, missing)
+
+    divided = "Mean; standard deviation of max regret, divided as in the table of all problems."
+    regrets = [
+        table(f"{samples} by size", f"max regret by size, {samples}", divided, group.normalised(samples), _regret_text)
+        for samples in _sets(group)
+    ]
+    seconds = "seconds by size"
+    return [*regrets, table(seconds, seconds, "Mean seconds of the solver.", group.seconds, _mean_seconds_text)]
 
 
 def _p_values(group: Group) -> list[Table]:
-    """For each set of samples both tests, as in the paper's appendix, with the means in the first row."""
+    """Return both tests for each set of samples, as in the paper's appendix, with the means in the first row."""
     tables = []
     for samples in _sets(group):
         figures = group.normalised(samples)
-        comparison = compare_methods(figures)
-        means = Row("max regret", tuple(_moments(figures, _regret_text)))
-        tables += [_p_table(group, samples, test, comparison, means) for test in TESTS]
+        tested = compare_methods(figures)
+        means = TableRow(Cell("max regret"), tuple(_moments(figures, _regret_text)), pinned=True)
+        tables += [_p_table(group, samples, test, tested, means) for test in TESTS]
     return tables
 
 
-def _p_table(group: Group, samples: Samples, test: str, comparison: Comparison, means: Row) -> Table:
-    """The p-values of a test; as the paper does, only those of the better method of a pair are shown."""
-    p, corrected = getattr(comparison, test), getattr(comparison, f"{test}_holm")
-    shown = comparison.difference < 0 if test == "t" else p < 0.5
+def _p_table(group: Group, samples: Samples, test: str, tested: PairwiseTests, means: TableRow) -> Table:
+    """Return the p-values of a test; as in the paper, only for the better method of each pair."""
+    p, corrected = getattr(tested, test), getattr(tested, f"{test}_holm")
+    if test == "t":
+        shown, pairs, why_not = tested.difference < 0, tested.finite_pairs, "its mean is not lower"
+        infinite = "On the problems on which both methods are finite; infinite figures are left out"
+    else:
+        shown, pairs, why_not = p < 0.5, tested.pairs, "the ranks do not favour it"
+        infinite = "Infinite figures rank last"
     numbers = range(len(group.methods))
-    used = comparison.finite_pairs if test == "t" else comparison.pairs
     rows = [
-        Row(group.methods[i], tuple(_p_cell(p[i, j], corrected[i, j], pairs[j], shown[i, j]) for j in numbers))
-        for i, pairs in enumerate(used)
+        TableRow(Cell(name), tuple(_p_cell(p[i, j], corrected[i, j], pairs[i, j], shown[i, j]) for j in numbers))
+        for i, name in enumerate(group.methods)
     ]
     caption = (
         f"p-values of the {TESTS[test]}, one-sided: the method of the row is better (lower) than that of the column. "
-        f"* below {SIGNIFICANT:g} after Holm's correction for all {_comparisons(p)} comparisons. "
-        f"{NOTHING} where {'its mean is not lower' if test == 't' else 'the ranks do not favour it'}."
+        f"* below {SIGNIFICANT:g} after Holm's correction for all {np.count_nonzero(~np.isnan(p))} comparisons. "
+        f"{NOTHING} where {why_not}."
     )
-    title = f"{group.name}: {TESTS[test]}, {samples}"
-    notes = tuple(_notes_of_test(group, samples, test))
-    return Table(group.name, f"{test} {samples}", title, caption, ("method", *group.methods), (means, *rows), notes)
-
-
-def _notes_of_test(group: Group, samples: Samples, test: str) -> Iterator[str]:
-    """What a test does with infinite figures."""
     endless = group.endless(samples)
-    if endless and test == "t":
-        yield f"On the problems on which both methods are finite; infinite figures are left out: {_each(endless)}."
-    elif endless:
-        yield f"Infinite figures rank last: {_each(endless)}."
+    notes = (f"{infinite}: {_each(endless)}.",) if endless else ()
+    title, columns = f"{group.name}: {TESTS[test]}, {samples}", ("method", *group.methods)
+    return Table(title, columns, (means, *rows), caption, notes, group=group.name, kind=f"{test} {samples}")
 
 
-def _comparisons(p: Array) -> int:
-    return int((~np.isnan(p)).sum())
-
-
-def _table(
-    group: Group, kind: str, title: str, caption: str, columns: Mapping[str, Sequence[Cell]], notes: Sequence[str]
-) -> Table:
-    rows = tuple(
-        Row(name, tuple(column[number] for column in columns.values())) for number, name in enumerate(group.methods)
-    )
-    return Table(group.name, kind, f"{group.name}: {title}", caption, ("method", *columns), rows, tuple(notes))
-
-
-def _sets(group: Group) -> tuple[Samples, ...]:
-    return SETS if group.has_test else SETS[:1]
+def _p_cell(p: float, corrected: float, pairs: int, shown: bool) -> Cell:
+    if math.isnan(p):
+        return Cell(NOTHING)
+    text = f"<{LEAST_P:.4f}" if p < LEAST_P else f"{p:#.2g}"
+    star = "*" if corrected < SIGNIFICANT else ""
+    values = {"p": float(p), "holm": float(corrected), "problems": int(pairs)}
+    return Cell(text + star if shown else NOTHING, values)
 
 
 def _problems(group: Group, method: str) -> Cell:
@@ -227,27 +187,25 @@ def _problems(group: Group, method: str) -> Cell:
     return Cell(f"{known}" if known == total else f"{known} of {total}", {"known": known, "all": total})
 
 
-def _moments(figures: Array, shown: Callable[[Moments], str]) -> list[Cell]:
-    """One cell for each method, of figures [problem, method]; the least mean is the best."""
+def _moments(figures: Array, text_of: Callable[[Moments], str]) -> list[Cell]:
+    """Return one cell for each method, of figures [problem, method]. Means that look like the least are best too."""
     moments = [describe(column) for column in figures.T]
-    texts = [shown(one) for one in moments]
     least = min((one.rank for one in moments if math.isfinite(one.mean)), default=None)
-    # What looks equal is equally good.
-    best = {_first_part(text) for one, text in zip(moments, texts, strict=True) if one.rank == least}
-    return [Cell(text, _values(one), _first_part(text) in best) for one, text in zip(moments, texts, strict=True)]
+    best = {_without_deviation(text_of(one)) for one in moments if one.rank == least}
+    cells = []
+    for one in moments:
+        text = text_of(one)
+        values = {"mean": one.mean, "deviation": one.deviation, "problems": one.problems}
+        values |= {"infinite": one.endless} if one.endless else {}
+        cells.append(Cell(text, values, _without_deviation(text) in best))
+    return cells
 
 
-def _values(moments: Moments) -> dict[str, float]:
-    values = {"mean": moments.mean, "deviation": moments.deviation, "problems": moments.problems}
-    return {**values, "infinite": moments.endless} if moments.endless else values
-
-
-def _first_part(text: str) -> str:
-    """The mean, with how many are infinite, without the deviation."""
+def _without_deviation(text: str) -> str:
     return text.partition(";")[0]
 
 
-def _published(group: Group, published: Mapping[str, Mapping[str, float]], what: str) -> list[Cell]:
+def _published(group: Group, published: Figures, what: str) -> list[Cell]:
     cells = []
     for name in group.methods:
         mean = published[what].get(name, math.nan)
@@ -266,26 +224,19 @@ def _gaps(group: Group) -> list[Cell]:
     return cells
 
 
-def _p_cell(p: float, corrected: float, pairs: int, shown: bool) -> Cell:
-    if math.isnan(p):
-        return Cell(NOTHING)
-    text = f"<{LEAST_P:.4f}" if p < LEAST_P else f"{p:#.2g}"
-    star = "*" if corrected < SIGNIFICANT else ""
-    values = {"p": float(p), "holm": float(corrected), "problems": int(pairs)}
-    return Cell(text + star if shown else NOTHING, values)
-
-
 def mean_text(moments: Moments) -> str:
-    """The mean of what is finite, and how many are not: `0.207 (1 ∞)`."""
-    if math.isnan(moments.mean):
-        return NOTHING
-    if math.isinf(moments.mean):
-        return "∞"
+    """Return the mean of the finite figures and the number of infinite ones: `0.207 (1 ∞)`."""
+    if not math.isfinite(moments.mean):
+        return NOTHING if math.isnan(moments.mean) else "∞"
     return f"{moments.mean:.3f}" + (f" ({moments.endless} ∞)" if moments.endless else "")
 
 
 def _regret_text(moments: Moments) -> str:
     return mean_text(moments) + ("" if math.isnan(moments.deviation) else f"; {moments.deviation:.2f}")
+
+
+def _mean_seconds_text(moments: Moments) -> str:
+    return _seconds_text(moments.mean)
 
 
 def _seconds_text(seconds: float) -> str:
@@ -295,21 +246,19 @@ def _seconds_text(seconds: float) -> str:
 
 
 def _percent_text(share: float) -> str:
-    if math.isnan(share):
-        return NOTHING
-    if math.isinf(share):
-        return "∞"
+    if not math.isfinite(share):
+        return NOTHING if math.isnan(share) else "∞"
     return f"{100 * share:.1f} %" if share < 10 else f"{100 * share:.0f} %"
 
 
 def _notes(group: Group, reference: Sequence[str]) -> Iterator[str]:
-    """What the table does not show."""
-    yield from _missing_at(group)
-    yield f"Stopped by the time limit, with the best policy so far: {_each(group.count(Status.TIME_LIMIT))}."
-    yield f"Objective not proved to the last digits: {_each(group.count(Status.UNPROVED))}."
-    known = {Status.SOLVED, Status.TIME_LIMIT, Status.UNPROVED, FAILED, MISSING}
-    for status in sorted({str(one) for one in group.status.ravel()} - known):
-        yield f"Ended as {status.replace('_', ' ')}: {_each(group.count(status))}."
+    """Yield what the summary does not show."""
+    yield from _notes_of_missing(group)
+    for status, words in STATUS_NOTES.items():
+        yield f"{words}: {_each(group.count(status))}."
+    known = {Status.SOLVED, *STATUS_NOTES, FAILED, MISSING}
+    for other in sorted({str(one) for one in group.status.ravel()} - known):
+        yield f"Ended as {other.replace('_', ' ')}: {_each(group.count(other))}."
     absent = [name for name in reference if name not in group.reference and not _has_variant(name, group.reference)]
     if absent:
         yield f"Reference methods without any run here: {', '.join(absent)}."
@@ -329,7 +278,15 @@ def _notes(group: Group, reference: Sequence[str]) -> Iterator[str]:
             f"Less regret than was proved to be possible: {_count(group.contradictions, 'run')}. "
             f"One of the figures is wrong."
         )
-    yield f"Solvers took {_duration(float(np.nansum(group.seconds)))} in all{_on_what(group)}."
+    yield f"Solvers took {_duration(float(np.nansum(group.seconds)))} in all{_processors_text(group)}."
+
+
+def _notes_of_missing(group: Group) -> Iterator[str]:
+    """Yield which runs are left out of the means; comparisons of two methods use the problems that both have."""
+    for words, status in (("Failed", FAILED), ("Not run", MISSING)):
+        counts = group.count(status)
+        if counts:
+            yield f"{words}, and left out of the means: {_each(counts)}."
 
 
 def _notes_of_regret(group: Group, samples: Samples) -> Iterator[str]:
@@ -353,26 +310,15 @@ def _notes_of_regret(group: Group, samples: Samples) -> Iterator[str]:
         )
 
 
-def _missing_at(group: Group) -> tuple[str, ...]:
-    """Holes, which means leave out; every comparison of two methods is on the problems that both have."""
-    notes = []
-    for words, status in (("Failed", FAILED), ("Not run", MISSING)):
-        counts = group.count(status)
-        if counts:
-            notes.append(f"{words}, and left out of the means: {_each(counts)}.")
-    return tuple(notes)
-
-
 def _has_variant(name: str, labels: Sequence[str]) -> bool:
     return any(label.startswith((f"{name} (", f"{name} in ")) for label in labels)
 
 
-def _on_what(group: Group) -> str:
-    if not group.processors:
-        return ""
-    if len(group.processors) == 1:
-        return f", on {group.processors[0]}"
-    return f", on {len(group.processors)} kinds of processors ({', '.join(group.processors)}): times differ with them"
+def _processors_text(group: Group) -> str:
+    names = ", ".join(group.processors)
+    if len(group.processors) > 1:
+        return f", on {len(group.processors)} kinds of processors ({names}): times differ with them"
+    return f", on {names}" if names else ""
 
 
 def _each(counts: Mapping[str, int]) -> str:
@@ -389,118 +335,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _in_words(reference: Sequence[str], methods: Sequence[str]) -> str:
-    if set(reference) == set(ELEVEN):
+def _reference_text(group: Group) -> str:
+    if set(group.reference) == set(ELEVEN):
         return "the paper's eleven methods"
-    if len(reference) == len(methods):
-        return "all methods"
-    return ", ".join(reference)
-
-
-def _plain(text: str) -> str:
-    """A text on one line: what ends lines or controls a printer becomes a space."""
-    return "".join(" " if unicodedata.category(sign) in ("Cc", "Zl", "Zp") else sign for sign in text)
-
-
-def _as_text(tables: Sequence[Table]) -> str:
-    return "\n".join(_one_as_text(table) for table in tables)
-
-
-def _one_as_text(table: Table) -> str:
-    """As wide as it needs to be; what is around it, in lines of a readable length."""
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(table.columns):
-        drawn.add_column(Text(_plain(name)), justify="left" if number == 0 else "right", no_wrap=True)
-    for row in table.rows:
-        drawn.add_row(Text(_plain(row.name)), *(Text(cell.text) for cell in row.cells))
-    stream = io.StringIO()
-    wide = Console(file=stream, width=10_000, color_system=None, legacy_windows=False)
-    narrow = Console(file=stream, width=100, color_system=None, legacy_windows=False)
-    narrow.print(Text(_plain(table.title)))
-    narrow.print(Text(_plain(table.caption)))
-    wide.print(drawn)
-    for note in table.notes:
-        narrow.print(Text(_plain(note)))
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
-
-
-def _as_markdown(tables: Sequence[Table]) -> str:
-    return "\n".join(_one_as_markdown(table) for table in tables)
-
-
-def _one_as_markdown(table: Table) -> str:
-    lines = [f"### {_in_markdown(table.title)}", "", _in_markdown(table.caption), ""]
-    lines.append(_markdown_row([_in_markdown(name) for name in table.columns]))
-    lines.append(_markdown_row(["---", *("---:" for _ in table.columns[1:])]))
-    for row in table.rows:
-        shown = [_bold(cell, _in_markdown, "**", "**") for cell in row.cells]
-        lines.append(_markdown_row([_in_markdown(row.name), *shown]))
-    lines += ["", *(f"- {_in_markdown(note)}" for note in table.notes)] if table.notes else []
-    return "\n".join(lines) + "\n"
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _in_markdown(text: str) -> str:
-    """Signs that mean something to Markdown, as themselves, and on one line."""
-    escaped = "".join(f"\\{sign}" if sign in "\\`*_[]<>|#~$" else sign for sign in " ".join(_plain(text).split()))
-    return escaped.replace("&", "&amp;")
-
-
-LATEX_SIGNS = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": r"\textbar{}",
-    '"': r"\textquotedbl{}", "×": r"$\times$", "∞": r"$\infty$", "–": "--", "−": "$-$",
-}  # fmt: skip
-
-
-def _as_latex(tables: Sequence[Table]) -> str:
-    head = "% needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,graphicx}\n"
-    return head + "\n".join(_one_as_latex(table) for table in tables)
-
-
-def _one_as_latex(table: Table) -> str:
-    head = " & ".join(_in_latex(name) for name in table.columns)
-    lines = [f"\\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", "\\toprule", f"{head} \\\\", "\\midrule"]
-    for row in table.rows:
-        shown = [_bold(cell, _in_latex, "\\textbf{", "}") for cell in row.cells]
-        lines.append(" & ".join([_in_latex(row.name), *shown]) + " \\\\")
-    lines += ["\\bottomrule", "\\end{tabular}"]
-    if len(table.columns) > MOST_COLUMNS:
-        lines = ["\\resizebox{\\textwidth}{!}{%", *lines[:-1], "\\end{tabular}}"]
-    title, _, rest = table.title.partition(": ")
-    caption = f"\\caption{{\\textbf{{{_in_latex(title)}}}: {_in_latex(rest)}. {_in_latex(table.caption)}}}"
-    notes = [f"\\par\\smallskip\\footnotesize {_in_latex(' '.join(table.notes))}"] if table.notes else []
-    return "\n".join(["\\begin{table}", "\\centering", caption, *lines, *notes, "\\end{table}"]) + "\n"
-
-
-def _in_latex(text: str) -> str:
-    return "".join(LATEX_SIGNS.get(sign, sign) for sign in _plain(text))
-
-
-def _bold(cell: Cell, escape: Callable[[str], str], before: str, after: str) -> str:
-    """The best of a column with its mean in bold, as in the paper."""
-    mean, semicolon, rest = cell.text.partition(";")
-    return f"{before}{escape(mean)}{after}{escape(semicolon + rest)}" if cell.best else escape(cell.text)
-
-
-def _as_csv(tables: Sequence[Table]) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(CSV_HEAD)
-    for table in tables:
-        for row in table.rows:
-            for column, cell in zip(table.columns[1:], row.cells, strict=True):
-                for measure, value in cell.values.items():
-                    writer.writerow([table.group, table.kind, row.name, column, measure, repr(value)])
-    return stream.getvalue()
-
-
-FORMATS: Mapping[str, Callable[[Sequence[Table]], str]] = {
-    "text": _as_text,
-    "markdown": _as_markdown,
-    "latex": _as_latex,
-    "csv": _as_csv,
-}
+    return "all methods" if len(group.reference) == len(group.methods) else ", ".join(group.reference)

@@ -1,4 +1,4 @@
-"""TOML files that people write; whatever is wrong with one is told in one line with its name."""
+"""Read TOML files; errors are one line with the name of the file."""
 
 import tomllib
 from collections.abc import Callable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def read_toml(path: str | Path, make: Callable[[dict[str, Any], str], T]) -> T:
-    """What `make` makes of the table in a file, and of its text."""
+    """Return what `make` returns for the table in a file and its text."""
     source = Path(path)
     try:
         text = source.read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ def read_toml(path: str | Path, make: Callable[[dict[str, Any], str], T]) -> T:
         raise BadInput(f"{source}: there is no such file ({error.strerror})") from None
     except OSError as error:
         raise BadInput(f"{source}: cannot be read ({error.strerror})") from None
-    except (RecursionError, ValueError) as error:  # also of numbers with thousands of digits
+    except (RecursionError, ValueError) as error:  # also for numbers with thousands of digits
         raise BadFile(f"{source}: it is no TOML ({error})") from None
     try:
         return make(table, text)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from rue._check import in_all, one_of, text_path
-from rue.errors import BadFile, BadInput, unknown_name
+from rue.errors import BadFile, BadInput, argument, unknown_name
 
 DELIMITERS = (",", ";", "\t", "|")
 NEXT_STATE = "next_state"
@@ -123,7 +123,8 @@ def _opened(path: Path, encoding: str) -> Iterator[IO[str]]:
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
     except UnicodeError:
-        raise BadFile(f'{path}: not text in {encoding}; expected that, or another encoding= such as "cp1252"') from None
+        other = argument('another encoding= such as "cp1252"')
+        raise BadFile(f"{path}: not text in {encoding}; expected that, or {other}") from None
     except LookupError:
         raise BadInput(f'{path}: unknown encoding {encoding!r}; expected one such as "utf-8" or "cp1252"') from None
     except csv.Error as error:
@@ -171,7 +172,8 @@ def _check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) ->
         )
     for name in wanted:
         if name not in columns:
-            hint = "; expected it, or episode= if the next row has it" if name == NEXT_STATE else ""
+            way = argument("episode= if the next row has it")
+            hint = f"; expected it, or {way}" if name == NEXT_STATE else ""
             raise BadInput(f"{path}: {unknown_name('column', name, columns)}{hint}")
         if columns.count(name) > 1:
             raise BadInput(f"{path}: column {name!r} is there {columns.count(name)} times; expected it once")
@@ -320,9 +322,10 @@ def _chained(log: Log, lines: Any) -> Iterator[Row]:
     yield from _with_place(log, lines, rows)
     if waiting and log.end is None and log.unfinished == "refuse":
         episode, (_, _, _, line) = next(iter(waiting.items()))
+        ways = argument('end=, or unfinished="drop"')
         raise BadInput(
             f"{log.path}, line {line}: episode {episode!r} ends without a next state; expected one, a closing row with "
-            f'neither action nor cost, end=, or unfinished="drop"; {in_all(len(waiting), "episode", "so")}'
+            f"neither action nor cost, {ways}; {in_all(len(waiting), 'episode', 'so')}"
         )
     for state, action, price, _ in waiting.values():
         if log.end is not None:

@@ -19,9 +19,8 @@ from markupsafe import escape
 
 from rue._text import short_line
 from rue.errors import BadInput
+from rue.experiments.provenance import machine, versions
 from rue.experiments.results import Group, Results
-from rue.experiments.tables import Table
-from rue.experiments.work import machine, versions
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.report import sentences, sheets
@@ -31,6 +30,7 @@ from rue.report.gallery import Gallery, Progress, bytes_of, policy_view
 from rue.report.views import Drawing, Part, ProblemView, Section, SizeView
 from rue.report.words import anchor, breakable, count, size_text
 from rue.solution import Solution
+from rue.table import Table
 
 # Of maps and other pictures of single problems, in the whole page.
 MOST_BYTES = 8_000_000

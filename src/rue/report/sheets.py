@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from rue.experiments.tables import Table
 from rue.policy import Policy
 from rue.report.cases import SAME, SOLVED, Case, Row, runs_of
 from rue.report.style import number_text
 from rue.report.views import Cell, Column, Sheet
 from rue.report.words import MISSING, at_least, count, status_text
+from rue.table import Table
 
 FIRST_ROWS = 12  # of a policy
 MOST_STOPPED = 300  # runs in one table

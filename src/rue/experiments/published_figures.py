@@ -1,10 +1,10 @@
-"""Figures that others published, to stand beside ours.
+"""Published figures, to be shown beside ours.
 
-The paper's are of Rigter, Lacerda and Hawes, "Minimax Regret Optimisation for Robust Planning in Uncertain Markov
-Decision Processes" (AAAI 2021): means and standard deviations of the normalised max regret from the tables of its
-appendix, and the mean seconds of the medical domain from its table there (for the other domains it draws them only).
-The number of problems is told for the medical domain; the p-values it prints fit 175 problems in disaster rescue and
-150 in the glider domain, that is 7 and 6 sizes of 25.
+Those of the paper are from Rigter, Lacerda and Hawes, "Minimax Regret Optimisation for Robust Planning in Uncertain
+Markov Decision Processes" (AAAI 2021): means and standard deviations of the normalised max regret from the tables of
+its appendix, and the mean seconds of the medical domain (for the other domains it only has figures).
+The paper gives the number of problems for the medical domain only; its p-values fit 175 problems in disaster rescue
+and 150 in the glider domain, that is 7 and 6 sizes of 25.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from rue.experiments.toml import read_toml
 ELEVEN = (
     "reg-d1", "reg-d2", "reg-d3", "cemr-d1", "cemr-d2", "cemr-d3", "best", "average", "robust", "reg-s1", "cemr-s1",
 )  # fmt: skip
-# What can be published of a group, by method.
+# What may be given of a group, by method.
 SETS = ("problems", "train", "train deviation", "test", "test deviation", "seconds")
 
 Published = Mapping[str, Mapping[str, Mapping[str, float]]]  # by group, set and method
@@ -56,7 +56,7 @@ PAPER: Published = {
 
 
 def read_published(path: str | Path) -> Published:
-    """Published figures from a TOML file: a table for each group and set, `[disaster.train]`, with `reg-d1 = 0.576`."""
+    """Read figures from a TOML file: a table for each group and set, `[disaster.train]`, with `reg-d1 = 0.576`."""
     return read_toml(path, lambda table, _: {group: _checked(group, sets) for group, sets in table.items()})
 
 
@@ -76,5 +76,5 @@ def _checked(group: str, sets: Any) -> dict[str, dict[str, float]]:
 
 def _figure(where: str, name: str, figure: object) -> float:
     if name == "problems":
-        return whole_number(where, figure, 2)  # there is no deviation of fewer
+        return whole_number(where, figure, 2)  # a deviation needs two
     return real_number(where, figure, "a number, 0 or more", 0)

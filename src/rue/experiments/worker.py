@@ -1,25 +1,20 @@
-"""One task done: a method on a problem, judged, as a record.
+"""Perform one task: solve a problem with a method, evaluate the policy, and return a record.
 
-A record has what was asked (`task`), why it stopped, what was found and proved, the judge's regrets on the samples that
-were planned with and on those that were not, the times, and where it was done. `seconds` is of the solver alone, from a
-model of which nothing is remembered; compilation, sampling and judging have times of their own.
+A record has the task, why the solver stopped, what it found and proved, the regrets on the training samples and on the
+test samples, the times, and the machine. `seconds` is the time of the solver alone, on a model without cached results;
+compilation, sampling and evaluation are not part of it.
 """
 
-import os
-import platform
-import sys
 import time
 import traceback
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from rue import parsing
 from rue.compilation import compile_ahead
 from rue.errors import BadInput
-from rue.experiments.code import code_version
+from rue.experiments.provenance import code_version, machine, versions
 from rue.experiments.spec import Problem, Task
 from rue.experiments.store import FAILED, Record
 from rue.judge import evaluate
@@ -27,13 +22,12 @@ from rue.model import UMDP
 from rue.solution import Limits, Solution, Solver
 from rue.solving import solve
 
-PACKAGES = ("rue", "numpy", "scipy", "numba", "highspy")
-# Problems that a process remembers: its next task is mostly of one of them.
-REMEMBERED = 4
+# Problems that a process caches: its next task is mostly of one of them.
+CACHED_PROBLEMS = 4
 
 
 def perform(task: Task) -> tuple[Record, Solution | None]:
-    """Do a task. Whatever goes wrong is told in the record, so that others can go on."""
+    """Return the record of a task, and its solution if that is to be kept. Errors become part of the record."""
     began = time.perf_counter()
     record = new_record(task)
     solution = None
@@ -41,13 +35,13 @@ def perform(task: Task) -> tuple[Record, Solution | None]:
         record |= {"versions": versions(), "machine": machine()}
         if task.code != code_version():
             raise BadInput(f"the worker has rue {code_version()}; expected {task.code}, with which the run was started")
-        record["compile_seconds"] = _make_ready(task.solver)
+        record["compile_seconds"] = _compile(task.solver)
         train, test = _samples(task.problem)
         solution = solve(replace(train), task.solver, limits=Limits(task.seconds), bound=False)
         record |= _findings(train, solution)
         if test is not None:
-            verdict = evaluate(test, solution.policy)
-            record["test"] = {"max_regret": verdict.max_regret, "regret": verdict.regret.tolist()}
+            evaluation = evaluate(test, solution.policy)
+            record["test"] = {"max_regret": evaluation.max_regret, "regret": evaluation.regret.tolist()}
     except Exception as error:
         record |= {"status": FAILED, "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
         solution = None
@@ -59,7 +53,7 @@ def perform(task: Task) -> tuple[Record, Solution | None]:
 
 
 def new_record(task: Task, error: str | None = None) -> Record:
-    """A record of which nothing is known but the task, and what went wrong."""
+    """Return the record of a task that has failed, or has not ended yet."""
     problem = task.problem
     return {
         "key": task.key, "task": task.describe(), "group": problem.group, "size": problem.size,
@@ -67,16 +61,16 @@ def new_record(task: Task, error: str | None = None) -> Record:
     }  # fmt: skip
 
 
-def _make_ready(solver: Solver) -> float:
-    """Compile or load what a solver may call; how long that took, which is next to nothing the second time."""
+def _compile(solver: Solver) -> float:
+    """Compile or load the kernels of a solver, and return the seconds that took: almost none the second time."""
     began = time.perf_counter()
     compile_ahead([solver])
     return time.perf_counter() - began
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=CACHED_PROBLEMS)
 def _samples(problem: Problem) -> tuple[UMDP, UMDP | None]:
-    """The samples to plan with and those to test on."""
+    """Return the training samples and the test samples, if there are any."""
     problem.check_files()
     train = parsing.read_model(problem.model)
     if not problem.test:
@@ -98,30 +92,3 @@ def _findings(model: UMDP, solution: Solution) -> Record:
         "seconds": solution.seconds,
         "counters": dict(solution.counters),
     }
-
-
-@lru_cache(maxsize=1)
-def versions() -> dict[str, str]:
-    """The versions of Python and of the packages that results may depend on."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-@lru_cache(maxsize=1)
-def machine() -> dict[str, str | int]:
-    """The system, the processor and its cores: what times depend on."""
-    return {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count() or 1}
-
-
-def _processor() -> str:
-    """The name of the processor, where the system tells it."""
-    if sys.platform == "linux":
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

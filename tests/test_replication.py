@@ -5,8 +5,8 @@ import math
 import pytest
 from test_tables import only, record, table
 
-from rue.experiments.orders import compare_orders, told_apart
-from rue.experiments.published import ELEVEN, PAPER
+from rue.experiments.published_figures import ELEVEN, PAPER
+from rue.experiments.replication import compare_orders, told_apart
 from rue.experiments.results import Results
 from rue.experiments.tables import make_tables, write_tables
 

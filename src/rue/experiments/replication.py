@@ -1,8 +1,8 @@
-"""Do published differences hold here?
+"""Check whether published differences between methods are found here too.
 
-A pair of methods is told apart by published figures if their means differ with p < 0.05 in the paper's own test, a
-one-sided two-sample t-test from means, deviations and the number of problems. It has the same order here if our means
-have it; whether our difference is significant too is asked of the paired test (Wilcoxon), as all methods meet the same
+Published figures tell two methods apart if their means differ with p < 0.05 in the paper's own test: a one-sided
+two-sample t-test from means, deviations and the number of problems. The order is the same here if our means have it.
+Whether our difference is significant is tested with paired samples (Wilcoxon), since all methods run on the same
 problems here.
 """
 
@@ -17,29 +17,29 @@ from rue._arrays import Array
 from rue.experiments.results import Group, Samples
 from rue.experiments.statistics import SIGNIFICANT, TIE, Moments, describe, t_test_of_moments, wilcoxon_test
 
-FEWEST = 2  # problems that both methods have, for anything to be said
+LEAST_PROBLEMS = 2  # that both methods have, for a comparison
 
-Found = Literal["same", "other", "equal"]
+OrderHere = Literal["same", "other", "equal"]
 
 
 @dataclass(frozen=True)
 class Order:
-    """A pair that was published as "the first is better", and what was found here."""
+    """A pair that was published as "the first is better", and the order found here."""
 
     better: str
     worse: str
     published: float  # the p-value
-    found: Found
+    found: OrderHere
     p: float  # of the order found here, by Wilcoxon's test
 
     @property
     def significant(self) -> bool:
-        """Whether the order found here, the same or the other, is more than chance."""
+        """Return whether the order found here, the same or the other, is significant."""
         return self.p < SIGNIFICANT
 
 
 def told_apart(published: Mapping[str, Mapping[str, float]], samples: Samples) -> Iterator[tuple[str, str, float]]:
-    """The pairs of methods with p < 0.05: the better, the worse, and p."""
+    """Yield the pairs of methods with p < 0.05: the better, the worse, and p."""
     mean, deviation = published.get(samples, {}), published.get(f"{samples} deviation", {})
     problems = published.get("problems", {})
     figures = {
@@ -56,21 +56,20 @@ def told_apart(published: Mapping[str, Mapping[str, float]], samples: Samples) -
 
 
 def compare_orders(group: Group, published: Mapping[str, Mapping[str, float]], samples: Samples) -> list[Order]:
-    """What became here of all pairs that were told apart, of methods with problems in common here."""
+    """Return the published pairs with the order found here, for methods with enough problems in common here."""
     figures = group.normalised(samples)
     column = {name: figures[:, i] for i, name in enumerate(group.methods)}
     orders = []
     for better, worse, p in told_apart(published, samples):
         if better in column and worse in column:
-            there = ~(np.isnan(column[better]) | np.isnan(column[worse]))
-            if there.sum() < FEWEST:
-                continue
-            orders.append(Order(better, worse, p, *found_order(column[better][there], column[worse][there])))
+            both = ~(np.isnan(column[better]) | np.isnan(column[worse]))
+            if both.sum() >= LEAST_PROBLEMS:
+                orders.append(Order(better, worse, p, *found_order(column[better][both], column[worse][both])))
     return orders
 
 
-def found_order(better: Array, worse: Array) -> tuple[Found, float]:
-    """The order of two columns of the same problems, and its p-value."""
+def found_order(better: Array, worse: Array) -> tuple[OrderHere, float]:
+    """Return the order of two columns of the same problems, and its p-value."""
     one, other = describe(better), describe(worse)
     if one.endless == other.endless and math.isclose(one.mean, other.mean, rel_tol=TIE, abs_tol=TIE):
         return "equal", 1.0
