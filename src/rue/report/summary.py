@@ -1,0 +1,181 @@
+"""The summary of a page in sentences: what was run, which method has the least regret, and what is proved.
+
+Numbers are those of records, results and statistics. Proved numbers are rounded to the side where they are still proved.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from decimal import ROUND_HALF_EVEN
+
+import numpy as np
+
+from rue._arrays import Array
+from rue.experiments.results import Group, Results, Samples
+from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, describe
+from rue.experiments.store import FAILED
+from rue.experiments.tables import mean_text
+from rue.report.style import number_text
+from rue.report.tables import MethodResult, ProblemRuns, Record, at_least, count, percent, runs_of, status_text
+from rue.solution import Status
+
+SETS: tuple[Samples, ...] = ("train", "test")
+MOST_NAMED = 4  # methods that are not significantly worse
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def byline(problems: Sequence[ProblemRuns], results: Results) -> str:
+    """Return how much was run, and when."""
+    runs = runs_of(problems)
+    days = sorted(record["finished"][:10] for _, _, record in runs if "finished" in record)
+    numbers = {"domain": len(results.groups), "problem": len(problems), "method": _methods(results), "run": len(runs)}
+    parts = [count(number, thing) for thing, number in numbers.items()]
+    return " · ".join([*parts, *([" to ".join(dict.fromkeys([days[0], days[-1]]))] if days else [])])
+
+
+def what_was_run(problems: Sequence[ProblemRuns], results: Results) -> str:
+    """Return which problems there are, and how long the solvers took."""
+    records = [record for _, _, record in runs_of(problems)]
+    solver, wall = (math.fsum(float(one.get(key, 0.0)) for one in records) for key in ("seconds", "wall_seconds"))
+    return (
+        f"{count(_methods(results), 'method')} met {count(len(problems), 'problem')}: "
+        f"{listed([_problems(group) for group in results.groups])}. The solvers took {_time(solver)} in all, and "
+        f"{_time(wall)} with compilation, sampling and judging."
+    )
+
+
+def _methods(results: Results) -> int:
+    return len({name for group in results.groups for name in group.methods})
+
+
+def _problems(group: Group) -> str:
+    """Return `5 of disaster in 2 sizes, 4×4 to 6×6`."""
+    sizes = [size for size in group.sizes if size]
+    kinds = f" in {count(len(sizes), 'size')}, {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else ""
+    return f"{len(group.problems)} of {group.name}{kinds or ''.join(f' ({size})' for size in sizes)}"
+
+
+def _time(seconds: float) -> str:
+    """Return `0.42 s`, `3 min 20 s`, `5 h 10 min`."""
+    if seconds < 60:
+        return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def how_it_ended(records: Sequence[Record], results: Results) -> str:
+    """Return runs by status, and what is missing, infinite or wrong."""
+    status = Counter(str(record["status"]) for record in records)
+    missing = sum(int((group.status == "").sum()) for group in results.groups)
+    wrong = sum(group.contradictions for group in results.groups)
+    solved, failed = status.pop(Status.SOLVED, 0), status.pop(FAILED, 0)
+    stopped = [f"{number} ended with “{status_text(name)}”" for name, number in sorted(status.items())]
+    ends = [f"{solved} ended as planned", *stopped, *[f"{failed} failed"] * (failed > 0)]
+    text = f"Of {count(len(records), 'run')}, {listed(ends)}."
+    text += " None failed." if not failed else ""
+    if missing:
+        text += f" {count(missing, 'run')} of the full table {'is' if missing == 1 else 'are'} missing."
+    endless = {samples: sum(sum(group.endless(samples).values()) for group in results.groups) for samples in SETS}
+    where = [
+        f"{count(number, 'policy', 'policies')} may miss the goal in some {samples} sample"
+        for samples, number in endless.items()
+        if number
+    ]
+    text += f" {listed(where)}: the regret there is ∞." if where else ""
+    if wrong:
+        text += f" Warning: {count(wrong, 'run')} had less regret than was proved to be possible; something is wrong."
+    return text
+
+
+def findings(group: Group) -> str:
+    """Return which method has the least regret, whether significantly, and how near it is to the best possible."""
+    sentences = [f"On train samples {_least(group, 'train')}", _distance(group)]
+    if group.has_test:
+        sentences.append(f"On test samples {_least(group, 'test')}")
+    return " ".join(f"{sentence}." for sentence in sentences if sentence)
+
+
+def _ranked(group: Group, samples: Samples) -> list[tuple[int, Moments]]:
+    """Return the methods that have results, the best first."""
+    moments = [describe(column) for column in group.normalised(samples).T]
+    known = [(number, one) for number, one in enumerate(moments) if not math.isnan(one.mean)]
+    return sorted(known, key=lambda item: item[1].rank)
+
+
+def _least(group: Group, samples: Samples) -> str:
+    """Return the method with the least mean, and which others are not significantly worse."""
+    ranked = _ranked(group, samples)
+    if not ranked:
+        return "no method has a figure"
+    order, shown = [number for number, _ in ranked], [mean_text(one) for _, one in ranked]
+    ties = shown.count(shown[0])
+    names, others = listed([group.methods[i] for i in order[:ties]]), order[ties:]
+    if not others:
+        return f"the mean regret of {names} is {shown[0]}"
+    text = f"the least mean regret is that of {names}, {shown[0]}, before {group.methods[others[0]]} with {shown[ties]}"
+    if len(group.problems) == 1:
+        return text
+    below = compare_methods(group.normalised(samples)).wilcoxon_holm[order[0]]
+    unsure = [group.methods[i] for i in others if not below[i] < SIGNIFICANT]
+    if len(unsure) == len(others):
+        return f"{text}; it is significantly below none of the others"
+    more = [f"{len(unsure) - MOST_NAMED} more"] if len(unsure) > MOST_NAMED else []
+    rest = f"all but {listed([*unsure[:MOST_NAMED], *more])}" if unsure else "every other"
+    return f"{text}; it is significantly below {rest}"
+
+
+def _distance(group: Group) -> str:
+    """Return the gap of the best method; of several equal ones, of that whose largest gap is smallest."""
+    ranked = _ranked(group, "train")
+    best = [number for number, one in ranked if mean_text(one) == mean_text(ranked[0][1])]
+    if not best:
+        return ""
+    chosen = min(best, key=lambda number: _farthest(group.gap[:, number]))
+    gap, endless = group.gap[:, chosen], np.isinf(group.train[:, chosen])
+    unknown = (group.bound == 0) & (gap > 0) & ~endless
+    known = gap[np.isfinite(gap) & ~unknown]
+    if not known.size:
+        reason = "no bound is proved" if not endless.all() else "all regrets are infinite"
+        return f"How far that is from the best possible is not known, as {reason}"
+    most, median = percent(float(known.max())), percent(float(np.median(known)), ROUND_HALF_EVEN)
+    what = f"Of these {group.methods[chosen]} leaves" if len(best) > 1 else "That leaves"
+    except_on = [
+        f"{count(int(which.sum()), 'problem')} {words}"
+        for which, words in ((unknown, "without a bound"), (endless, "with infinite regret"))
+        if which.any()
+    ]
+    text = f"{what} a gap of at most {most} to the best possible (median {median})"
+    return text + (f", except on {listed(except_on)}" if except_on else "")
+
+
+def _farthest(gap: Array) -> tuple[int, float]:
+    """Return on how many problems the gap is infinite, and the largest finite gap."""
+    return int(np.isinf(gap).sum()), float(gap[np.isfinite(gap)].max(initial=0.0))
+
+
+def comparison(results: Sequence[MethodResult], bound: float) -> list[str]:
+    """Return what several methods reached on one model, the best of them first."""
+    best = results[0]
+    text = "No method found a policy that surely reaches the goal in every sample: every max regret is ∞."
+    if math.isfinite(best.train):
+        text = f"Of {count(len(results), 'method')}, {best.method} found the policy with the least max regret, "
+        text += f"{number_text(best.train)}."
+    if math.isfinite(best.train) and bound > 0:
+        gap = f"leaves a gap of {percent(1 - bound / best.train)}" if best.train > bound else "is the best possible"
+        text += f" No policy of any kind has less than {at_least(bound)}: this one {gap}."
+    elif math.isfinite(best.train) and best.train > 0:
+        text += " No bound is proved, so better policies may exist."
+    sentences = [text]
+    tests = [one for one in results if not math.isnan(one.test)]
+    if tests:
+        least = min(tests, key=lambda one: one.test)
+        sentences.append(f"On the test samples {least.method} has the least max regret, {number_text(least.test)}.")
+    stopped = [f"{one.method} ({status_text(one.status)})" for one in results if one.status != Status.SOLVED]
+    if stopped:
+        sentences.append(f"Not all ended as planned: {listed(stopped)}.")
+    return sentences
