@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from rue.errors import BadFile, BadInput
 from rue.experiments.published import ELEVEN, PAPER, read_published
 from rue.experiments.results import Results
-from rue.experiments.tables import Cell, Row, Table, make_tables, write_tables
+from rue.experiments.tables import make_tables, write_tables
+from rue.table import Cell, Table, TableRow
 
 
 def record(method, problem, train, test=None, *, size="4×4", group="disaster", **more):
@@ -327,10 +328,11 @@ class TestTables:
         assert all(write_tables(tables, name) for name in ("text", "markdown", "latex", "csv"))
 
 
-AWKWARD = Table("a_b & c", "summary", "a_b & c: 50 % | <i>", "x ~ y^2 {$} #1 \\ [bold]",
-                ("method", "max|regret", "4×4"),
-                (Row("re_g*", (Cell("∞", {"mean": math.inf}, True), Cell("<0.0001*", {"p": 1e-17, "holm": 0.1}))),),
-                ("one_note", "[red]two[/red]"))  # fmt: skip
+AWKWARD = Table("a_b & c: 50 % | <i>", ("method", "max|regret", "4×4"),
+                (TableRow(Cell("re_g*"), (Cell("∞", {"mean": math.inf}, True),
+                                          Cell("<0.0001*", {"p": 1e-17, "holm": 0.1}))),),
+                "x ~ y^2 {$} #1 \\ [bold]", ("one_note", "[red]two[/red]"), group="a_b & c",
+                kind="summary")  # fmt: skip
 
 
 class TestFormats:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import rue
 
-SHOWS = ("cli", "experiments", "report")
+SHOWS = ("cli", "experiments", "report", "table.py")
 # One module of the experiments computes: it solves, and has the policy judged.
 COMPUTES = Path("experiments", "work.py")
 DATA = (".npz",)

@@ -4,18 +4,10 @@ A table has the values of each cell beside the text that is shown. Text, Markdow
 line for each value, with all its digits.
 """
 
-import csv
-import io
 import math
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from rue._arrays import Array
 from rue._check import one_of
@@ -25,44 +17,12 @@ from rue.experiments.results import MISSING, Group, Results, Samples
 from rue.experiments.statistics import SIGNIFICANT, Comparison, Moments, compare_methods, describe
 from rue.experiments.store import FAILED
 from rue.solution import Status
+from rue.table import FORMATS, Cell, Table, TableRow
 
 NOTHING = "–"
 LEAST_P = 1e-4
-# LaTeX tables with more columns are shrunk to the width of the page.
-MOST_COLUMNS = 8
 SETS: tuple[Samples, ...] = ("train", "test")
 TESTS = {"t": "two-sample t-test", "wilcoxon": "Wilcoxon signed-rank test"}
-CSV_HEAD = ("group", "table", "row", "column", "measure", "value")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What is shown, and the values it stands for."""
-
-    text: str
-    values: Mapping[str, float] = field(default_factory=dict)
-    best: bool = False  # of its column
-
-
-@dataclass(frozen=True)
-class Row:
-    """A method and its cells."""
-
-    name: str
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table of a group."""
-
-    group: str
-    kind: str  # "summary", "orders", "train by size", "t train"; unique within its group
-    title: str
-    caption: str
-    columns: tuple[str, ...]  # the first is that of the names of rows
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
 
 
 def make_tables(results: Results, published: Published | None = None) -> list[Table]:
@@ -120,7 +80,7 @@ def _summary(
 def _orders(group: Group, published: Mapping[str, Mapping[str, float]]) -> list[Table]:
     """How many published differences hold here, and which do not; no table where nothing can be compared."""
     found = {samples: compare_orders(group, published, samples) for samples in _sets(group)}
-    rows = tuple(Row(samples, _order_cells(orders)) for samples, orders in found.items() if orders)
+    rows = tuple(TableRow(Cell(samples), _order_cells(orders)) for samples, orders in found.items() if orders)
     notes = tuple(
         f"Not so here, {samples}: {'; '.join(otherwise)}."
         for samples, orders in found.items()
@@ -132,7 +92,7 @@ def _orders(group: Group, published: Mapping[str, Mapping[str, float]]) -> list[
     )
     columns = ("samples", "told apart", "same order here", "significantly")
     title = f"{group.name}: differences that were published"
-    return [Table(group.name, "orders", title, caption, columns, rows, notes)] if rows else []
+    return [Table(title, columns, rows, caption, notes, group=group.name, kind="orders")] if rows else []
 
 
 def _found_instead(order: Order) -> str:
@@ -170,19 +130,21 @@ def _p_values(group: Group) -> list[Table]:
     for samples in _sets(group):
         figures = group.normalised(samples)
         comparison = compare_methods(figures)
-        means = Row("max regret", tuple(_moments(figures, _regret_text)))
+        means = TableRow(Cell("max regret"), tuple(_moments(figures, _regret_text)), pinned=True)
         tables += [_p_table(group, samples, test, comparison, means) for test in TESTS]
     return tables
 
 
-def _p_table(group: Group, samples: Samples, test: str, comparison: Comparison, means: Row) -> Table:
+def _p_table(group: Group, samples: Samples, test: str, comparison: Comparison, means: TableRow) -> Table:
     """The p-values of a test; as the paper does, only those of the better method of a pair are shown."""
     p, corrected = getattr(comparison, test), getattr(comparison, f"{test}_holm")
     shown = comparison.difference < 0 if test == "t" else p < 0.5
     numbers = range(len(group.methods))
     used = comparison.finite_pairs if test == "t" else comparison.pairs
     rows = [
-        Row(group.methods[i], tuple(_p_cell(p[i, j], corrected[i, j], pairs[j], shown[i, j]) for j in numbers))
+        TableRow(
+            Cell(group.methods[i]), tuple(_p_cell(p[i, j], corrected[i, j], pairs[j], shown[i, j]) for j in numbers)
+        )
         for i, pairs in enumerate(used)
     ]
     caption = (
@@ -192,7 +154,8 @@ def _p_table(group: Group, samples: Samples, test: str, comparison: Comparison, 
     )
     title = f"{group.name}: {TESTS[test]}, {samples}"
     notes = tuple(_notes_of_test(group, samples, test))
-    return Table(group.name, f"{test} {samples}", title, caption, ("method", *group.methods), (means, *rows), notes)
+    columns = ("method", *group.methods)
+    return Table(title, columns, (means, *rows), caption, notes, group=group.name, kind=f"{test} {samples}")
 
 
 def _notes_of_test(group: Group, samples: Samples, test: str) -> Iterator[str]:
@@ -212,9 +175,11 @@ def _table(
     group: Group, kind: str, title: str, caption: str, columns: Mapping[str, Sequence[Cell]], notes: Sequence[str]
 ) -> Table:
     rows = tuple(
-        Row(name, tuple(column[number] for column in columns.values())) for number, name in enumerate(group.methods)
+        TableRow(Cell(name), tuple(column[number] for column in columns.values()))
+        for number, name in enumerate(group.methods)
     )
-    return Table(group.name, kind, f"{group.name}: {title}", caption, ("method", *columns), rows, tuple(notes))
+    title = f"{group.name}: {title}"
+    return Table(title, ("method", *columns), rows, caption, tuple(notes), group=group.name, kind=kind)
 
 
 def _sets(group: Group) -> tuple[Samples, ...]:
@@ -395,112 +360,3 @@ def _in_words(reference: Sequence[str], methods: Sequence[str]) -> str:
     if len(reference) == len(methods):
         return "all methods"
     return ", ".join(reference)
-
-
-def _plain(text: str) -> str:
-    """A text on one line: what ends lines or controls a printer becomes a space."""
-    return "".join(" " if unicodedata.category(sign) in ("Cc", "Zl", "Zp") else sign for sign in text)
-
-
-def _as_text(tables: Sequence[Table]) -> str:
-    return "\n".join(_one_as_text(table) for table in tables)
-
-
-def _one_as_text(table: Table) -> str:
-    """As wide as it needs to be; what is around it, in lines of a readable length."""
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(table.columns):
-        drawn.add_column(Text(_plain(name)), justify="left" if number == 0 else "right", no_wrap=True)
-    for row in table.rows:
-        drawn.add_row(Text(_plain(row.name)), *(Text(cell.text) for cell in row.cells))
-    stream = io.StringIO()
-    wide = Console(file=stream, width=10_000, color_system=None, legacy_windows=False)
-    narrow = Console(file=stream, width=100, color_system=None, legacy_windows=False)
-    narrow.print(Text(_plain(table.title)))
-    narrow.print(Text(_plain(table.caption)))
-    wide.print(drawn)
-    for note in table.notes:
-        narrow.print(Text(_plain(note)))
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
-
-
-def _as_markdown(tables: Sequence[Table]) -> str:
-    return "\n".join(_one_as_markdown(table) for table in tables)
-
-
-def _one_as_markdown(table: Table) -> str:
-    lines = [f"### {_in_markdown(table.title)}", "", _in_markdown(table.caption), ""]
-    lines.append(_markdown_row([_in_markdown(name) for name in table.columns]))
-    lines.append(_markdown_row(["---", *("---:" for _ in table.columns[1:])]))
-    for row in table.rows:
-        shown = [_bold(cell, _in_markdown, "**", "**") for cell in row.cells]
-        lines.append(_markdown_row([_in_markdown(row.name), *shown]))
-    lines += ["", *(f"- {_in_markdown(note)}" for note in table.notes)] if table.notes else []
-    return "\n".join(lines) + "\n"
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _in_markdown(text: str) -> str:
-    """Signs that mean something to Markdown, as themselves, and on one line."""
-    escaped = "".join(f"\\{sign}" if sign in "\\`*_[]<>|#~$" else sign for sign in " ".join(_plain(text).split()))
-    return escaped.replace("&", "&amp;")
-
-
-LATEX_SIGNS = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": r"\textbar{}",
-    '"': r"\textquotedbl{}", "×": r"$\times$", "∞": r"$\infty$", "–": "--", "−": "$-$",
-}  # fmt: skip
-
-
-def _as_latex(tables: Sequence[Table]) -> str:
-    head = "% needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,graphicx}\n"
-    return head + "\n".join(_one_as_latex(table) for table in tables)
-
-
-def _one_as_latex(table: Table) -> str:
-    head = " & ".join(_in_latex(name) for name in table.columns)
-    lines = [f"\\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", "\\toprule", f"{head} \\\\", "\\midrule"]
-    for row in table.rows:
-        shown = [_bold(cell, _in_latex, "\\textbf{", "}") for cell in row.cells]
-        lines.append(" & ".join([_in_latex(row.name), *shown]) + " \\\\")
-    lines += ["\\bottomrule", "\\end{tabular}"]
-    if len(table.columns) > MOST_COLUMNS:
-        lines = ["\\resizebox{\\textwidth}{!}{%", *lines[:-1], "\\end{tabular}}"]
-    title, _, rest = table.title.partition(": ")
-    caption = f"\\caption{{\\textbf{{{_in_latex(title)}}}: {_in_latex(rest)}. {_in_latex(table.caption)}}}"
-    notes = [f"\\par\\smallskip\\footnotesize {_in_latex(' '.join(table.notes))}"] if table.notes else []
-    return "\n".join(["\\begin{table}", "\\centering", caption, *lines, *notes, "\\end{table}"]) + "\n"
-
-
-def _in_latex(text: str) -> str:
-    return "".join(LATEX_SIGNS.get(sign, sign) for sign in _plain(text))
-
-
-def _bold(cell: Cell, escape: Callable[[str], str], before: str, after: str) -> str:
-    """The best of a column with its mean in bold, as in the paper."""
-    mean, semicolon, rest = cell.text.partition(";")
-    return f"{before}{escape(mean)}{after}{escape(semicolon + rest)}" if cell.best else escape(cell.text)
-
-
-def _as_csv(tables: Sequence[Table]) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(CSV_HEAD)
-    for table in tables:
-        for row in table.rows:
-            for column, cell in zip(table.columns[1:], row.cells, strict=True):
-                for measure, value in cell.values.items():
-                    writer.writerow([table.group, table.kind, row.name, column, measure, repr(value)])
-    return stream.getvalue()
-
-
-FORMATS: Mapping[str, Callable[[Sequence[Table]], str]] = {
-    "text": _as_text,
-    "markdown": _as_markdown,
-    "latex": _as_latex,
-    "csv": _as_csv,
-}
