@@ -17,9 +17,8 @@ from rue import parsing
 from rue.experiments.results import Results
 from rue.experiments.tables import make_tables
 from rue.experiments.work import machine, versions
-from rue.report import page, summary, tables
+from rue.report import page, style, summary, tables
 from rue.report.page import compare_page, experiment_page, map_figure
-from rue.report.tables import MethodResult
 
 EVIL = """<b onclick="x()">&amp;'"</b><script>alert(1)</script>"""
 RESCUE = "disaster:seed={},width=4,height=4,samples=4"
@@ -352,8 +351,9 @@ def test_the_bound_of_a_comparison_is_told_once():
 
 
 def test_a_comparison_in_which_nobody_reaches_the_goal():
-    rows = [MethodResult("average", "solved", math.inf), MethodResult("best", "time_limit", math.inf)]
-    text, stopped = summary.comparison(rows, 0.5)
+    status = {"average": "solved", "best": "time_limit"}
+    records = {name: record("a", name, [math.inf], proved=0.5, status=one) for name, one in status.items()}
+    text, stopped = summary.comparison(tables.ProblemRuns("", records))
     assert text.startswith("No method found a policy that surely reaches the goal") and "best" in stopped
 
 
@@ -385,7 +385,7 @@ def test_an_experiment_of_failures_has_no_figures():
 
 
 def test_what_is_proved_is_rounded_to_the_safe_side():
-    assert [tables.at_least(value) for value in (0.89399, 0.3, 0.0, 12345.6)] == ["0.893", "0.3", "0", "1.23e+04"]
+    assert [style.bound_text(value) for value in (0.89399, 0.3, 0.0, 12345.6)] == ["0.893", "0.3", "0", "1.23e+04"]
     assert [tables.percent(share) for share in (0.0284, 0.25, 0.0, 1.2345, math.inf)] == [
         "2.9 %",
         "25 %",

@@ -6,7 +6,6 @@ solutions alone. The policies of single problems are shown up to `MOST_BYTES`, a
 """
 
 import gc
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from rue._text import short_line
 from rue.errors import BadInput, RueError
 from rue.experiments.results import Results
 from rue.experiments.statistics import SIGNIFICANT
+from rue.experiments.store import Record
 from rue.experiments.work import machine, versions
 from rue.judge import Evaluation, evaluate
 from rue.model import UMDP
@@ -32,7 +32,7 @@ from rue.report.experiments import draw_experiment
 from rue.report.maps import draw_map
 from rue.report.solutions import draw_bounds, draw_regrets
 from rue.report.style import number_text, svg_element, svg_image
-from rue.report.tables import MethodResult, ProblemRuns, Record, count
+from rue.report.tables import ProblemRuns, count
 from rue.solution import Solution
 from rue.table import Table
 
@@ -70,7 +70,7 @@ class PagePolicy(NamedTuple):
 def experiment_page(
     records: Sequence[Record],
     results: Results,
-    result_tables: Sequence[Any],
+    result_tables: Sequence[Table],
     *,
     load_model: Callable[[str], UMDP],
     load_solution: Callable[[str], Solution | None],
@@ -81,32 +81,25 @@ def experiment_page(
     """Return the page of an experiment: its records, the results and tables made of them, and the text of its spec.
 
     `load_model` reads a model from its text in a record, and `load_solution` returns a kept solution by its key: they
-    are called for the problems whose policies are shown. `progress` gets the numbers of policies that are done and
-    planned.
+    are called for the problems whose policies are shown. `progress` gets how many policies are done and planned.
     """
     problems = tables.problems_of(records, results)
-    is_complete = _add_policies(problems, lru_cache(KEPT_MODELS)(load_model), load_solution, progress)
     runs = [record for _, _, record in tables.runs_of(problems)]
+    is_complete = _add_policies(problems, lru_cache(KEPT_MODELS)(load_model), load_solution, progress)
     return _render(
         "experiment.html.j2",
         title=title or "Experiment",
         byline=summary.byline(problems, results),
         summary=[summary.what_was_run(problems, results), summary.how_it_ended(runs, results)],
-        findings=[
-            (group.name, count(len(group.problems), "problem"), summary.findings(group)) for group in results.groups
-        ],
-        significant=SIGNIFICANT,
         groups=results.groups,
-        tables={
-            group.name: [tables.result_table(table) for table in result_tables if table.group == group.name]
-            for group in results.groups
-        },
+        findings=summary.findings,
+        significant=SIGNIFICANT,
+        tables=result_tables,
         figures=experiment_figures(results),
         problems=problems,
-        shown=sum(bool(problem.policies) for problem in problems),
         is_complete=is_complete,
-        stopped=tables.stopped_table(problems),
-        run_tables={"Times": tables.time_table(problems), "Methods": tables.parameter_table(problems)},
+        method_table=tables.method_table,
+        run_tables=[tables.stopped_table(problems), tables.time_table(problems), tables.parameter_table(problems)],
         facts=[*_different("versions", runs), *_different("machine", runs)],
         spec=spec,
     )
@@ -122,31 +115,26 @@ def compare_page(
     """Return the page of several methods on one model, by name; with the judge's verdicts on test samples, if any."""
     if not solutions:
         raise BadInput("there are no solutions to show; expected at least one")
-    named = _short_names(solutions)
-    order = sorted(solutions, key=lambda name: solutions[name].max_regret.upper)
-    ranked = {named[name]: solutions[name] for name in order}
-    tested = {named[name]: verdicts[name] for name in order} if test is not None and verdicts is not None else {}
-    bound = max(solution.max_regret.lower for solution in ranked.values())
-    results = [
-        MethodResult.of_solution(name, solution, tested[name].max_regret if tested else math.nan)
-        for name, solution in ranked.items()
-    ]
-    figures = [regret_figure(model, {name: one.regret for name, one in ranked.items()}, "train", bound=bound)]
+    named = _short_names(sorted(solutions, key=lambda name: solutions[name].max_regret.upper))
+    ranked = {short: solutions[name] for name, short in named.items()}
+    tested = {short: verdicts[name] for name, short in named.items()} if test is not None and verdicts else {}
+    problem = ProblemRuns("comparison", {name: _record(model, one, tested.get(name)) for name, one in ranked.items()})
+    regrets = {name: one.regret for name, one in ranked.items()}
+    problem.figures.append(regret_figure(model, regrets, "train", bound=problem.bound))
     if test is not None and tested:
-        figures.append(regret_figure(test, {name: verdict.regret for name, verdict in tested.items()}, "test"))
-    policies, room = [], MOST_BYTES
+        problem.figures.append(regret_figure(test, {name: one.regret for name, one in tested.items()}, "test"))
+    problem.figures.append(bounds_figure(ranked))
+    room = MOST_BYTES
     for name, solution in ranked.items():
-        policies.append(_page_policy(model, name, solution.policy, with_map=room > 0))
-        room -= policies[-1].bytes
-    tests = test.samples if test is not None and tested else 0
+        problem.policies.append(_page_policy(model, name, solution.policy, with_map=room > 0))
+        room -= problem.policies[-1].bytes
     return _render(
         "comparison.html.j2",
         title=model_text,
-        byline=tables.size_text(model.graph.states, model.graph.choices, model.samples, tests),
-        summary=summary.comparison(results, bound),
-        table=tables.method_table(results, bound, proved=False),
-        figures=[*figures, bounds_figure(ranked)],
-        policies=policies,
+        byline=problem.size,
+        summary=summary.comparison(problem),
+        problem=problem,
+        table=tables.method_table(problem, proved=False),
         facts=[
             ("Model", model_text),
             *((name, repr(solution.solver)) for name, solution in ranked.items()),
@@ -156,14 +144,20 @@ def compare_page(
     )
 
 
+def _record(model: UMDP, solution: Solution, verdict: Evaluation | None) -> Record:
+    """Return a solution as a record of an experiment has it, as far as tables and sentences need it."""
+    found = {
+        "status": solution.status.value, "states": model.graph.states, "choices": model.graph.choices,
+        "max_regret": (solution.max_regret.lower, solution.max_regret.upper), "regret": solution.regret,
+        "seconds": solution.seconds, "nodes": solution.policy.nodes,
+    }  # fmt: skip
+    return found | ({"test": {"max_regret": verdict.max_regret, "regret": verdict.regret}} if verdict else {})
+
+
 def _render(template: str, **values: Any) -> str:
+    folder = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template(template).render(version=versions().get("rue", "unknown"), count=count, **values)
 
@@ -171,9 +165,9 @@ def _render(template: str, **values: Any) -> str:
 def _short_names(names: Iterable[str]) -> dict[str, str]:
     """Return a short form for each name, with a number where it would not be unique."""
     short: dict[str, str] = {}
-    for number, name in enumerate(names):
+    for name in names:
         cut = short_line(name, MOST_LETTERS)
-        short[name] = f"{cut} ({number + 1})" if cut in short.values() else cut
+        short[name] = f"{cut} ({len(short) + 1})" if cut in short.values() else cut
     return short
 
 

@@ -1,6 +1,6 @@
 """The summary of a page in sentences: what was run, which method has the least regret, and what is proved.
 
-Numbers are those of records, results and statistics. Proved numbers are rounded to the side where they are still proved.
+Numbers are those of records, results and statistics. Proved numbers are rounded to the side where they stay proved.
 """
 
 import math
@@ -13,10 +13,10 @@ import numpy as np
 from rue._arrays import Array
 from rue.experiments.results import Group, Results, Samples
 from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, describe
-from rue.experiments.store import FAILED
+from rue.experiments.store import FAILED, Record
 from rue.experiments.tables import mean_text
-from rue.report.style import number_text
-from rue.report.tables import MethodResult, ProblemRuns, Record, at_least, count, percent, runs_of, status_text
+from rue.report.style import bound_text, number_text
+from rue.report.tables import ProblemRuns, count, percent, runs_of, status_text
 from rue.solution import Status
 
 SETS: tuple[Samples, ...] = ("train", "test")
@@ -60,12 +60,7 @@ def _problems(group: Group) -> str:
 
 
 def _time(seconds: float) -> str:
-    """Return `0.42 s`, `3 min 20 s`, `5 h 10 min`."""
-    if seconds < 60:
-        return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
 
 
 def how_it_ended(records: Sequence[Record], results: Results) -> str:
@@ -158,24 +153,25 @@ def _farthest(gap: Array) -> tuple[int, float]:
     return int(np.isinf(gap).sum()), float(gap[np.isfinite(gap)].max(initial=0.0))
 
 
-def comparison(results: Sequence[MethodResult], bound: float) -> list[str]:
+def comparison(problem: ProblemRuns) -> list[str]:
     """Return what several methods reached on one model, the best of them first."""
-    best = results[0]
-    text = "No method found a policy that surely reaches the goal in every sample: every max regret is ∞."
-    if math.isfinite(best.train):
-        text = f"Of {count(len(results), 'method')}, {best.method} found the policy with the least max regret, "
-        text += f"{number_text(best.train)}."
-    if math.isfinite(best.train) and bound > 0:
-        gap = f"leaves a gap of {percent(1 - bound / best.train)}" if best.train > bound else "is the best possible"
-        text += f" No policy of any kind has less than {at_least(bound)}: this one {gap}."
-    elif math.isfinite(best.train) and best.train > 0:
-        text += " No bound is proved, so better policies may exist."
+    least, bound = problem.least, problem.bound
+    best = f"Of {count(len(problem.done), 'method')}, {next(iter(problem.done))} found the policy with the least max regret"
+    if math.isinf(least):
+        text = "No method found a policy that surely reaches the goal in every sample: every max regret is ∞."
+    elif bound > 0:
+        gap = f"leaves a gap of {percent(1 - bound / least)}" if least > bound else "is the best possible"
+        text = f"{best}, {number_text(least)}. No policy of any kind has less than {bound_text(bound)}: this one {gap}."
+    else:
+        text = f"{best}, {number_text(least)}." + (
+            " No bound is proved, so better policies may exist." if least else ""
+        )
     sentences = [text]
-    tests = [one for one in results if not math.isnan(one.test)]
+    tests = {name: float(one["test"]["max_regret"]) for name, one in problem.done.items() if "test" in one}
     if tests:
-        least = min(tests, key=lambda one: one.test)
-        sentences.append(f"On the test samples {least.method} has the least max regret, {number_text(least.test)}.")
-    stopped = [f"{one.method} ({status_text(one.status)})" for one in results if one.status != Status.SOLVED]
-    if stopped:
-        sentences.append(f"Not all ended as planned: {listed(stopped)}.")
-    return sentences
+        name = min(tests, key=lambda name: tests[name])
+        sentences.append(f"On the test samples {name} has the least max regret, {number_text(tests[name])}.")
+    stopped = [
+        f"{n} ({status_text(one['status'])})" for n, one in problem.done.items() if one["status"] != Status.SOLVED
+    ]
+    return [*sentences, f"Not all ended as planned: {listed(stopped)}."] if stopped else sentences
