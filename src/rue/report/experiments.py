@@ -7,6 +7,7 @@ marker and line are those of the number of steps or of the member.
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import Bbox
 
@@ -26,15 +28,10 @@ from rue.report import style
 
 REGRET = "normalised max regret"
 # Families of methods and their colours: the first pattern that fits decides.
-FAMILIES = (
-    (r"reg-d\d+", style.BLUE),
-    (r"reg-s\d+", style.SKY),
-    (r"reg-h\d+", style.GREEN),
-    (r"cemr-\w\d+", style.ORANGE),
-    (r"mixture|adaptive", style.VERMILION),
-    (r"best|average|robust|milp", style.STONE),
-    ("", style.PURPLE),
-)
+FAMILIES = {
+    r"reg-d\d+": style.BLUE, r"reg-s\d+": style.SKY, r"reg-h\d+": style.GREEN, r"cemr-\w\d+": style.ORANGE,
+    "mixture|adaptive": style.VERMILION, "best|average|robust|milp": style.STONE, "": style.PURPLE,
+}  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h", "d")
 MARKER_SIZE = {"*": 8.5, "P": 6.8, "X": 6.8}  # points; 5 for others, which look larger
 NO_STEPS = 5  # the first marker of methods without steps
@@ -75,18 +72,6 @@ class MethodStyle(NamedTuple):
         return {"color": self.colour, "marker": self.marker, "markersize": size, "linewidth": 1.4, **edge}
 
 
-class NamedPoint(NamedTuple):
-    """A method in the figure of regret against time."""
-
-    name: str
-    place: tuple[float, float]  # seconds and regret
-    best: bool  # on the front
-    colour: str
-
-
-DrawPanel = Callable[[Axes, Group, Mapping[str, MethodStyle]], None]
-
-
 def draw_experiment(results: Results) -> list[Picture]:
     """Draw all figures of an experiment that it has results for; none if all of its runs failed."""
     caption = (
@@ -109,10 +94,8 @@ def draw_experiment(results: Results) -> list[Picture]:
     ]  # fmt: skip
     drawn = []
     for name, title, words, draw in pictures:
-        try:
+        with suppress(BadInput):  # there is nothing to draw
             drawn.append(Picture(name, title, words, draw(results)))
-        except BadInput:  # there is nothing to draw
-            continue
     return drawn
 
 
@@ -122,8 +105,7 @@ def draw_regret(results: Results, samples: Samples = "train") -> Figure:
 
     def draw(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
         _draw_over_size(axes, group, styles, group.normalised(samples), t_band)
-        axes.set_ylim(0, _regret_end(axes))
-        axes.set_ylabel(f"{REGRET} ({samples})")
+        axes.set(ylim=(0, _regret_end(axes)), ylabel=f"{REGRET} ({samples})")
 
     groups = _with_numbers(results, lambda group: group.normalised(samples))
     if not groups and samples == "test":
@@ -148,16 +130,11 @@ def draw_seconds(results: Results) -> Figure:
 @style.styled
 def draw_tradeoff(results: Results) -> Figure:
     """Draw a point of regret and time for each method, and the front of the methods that none beats in both."""
-    named: list[tuple[Axes, list[NamedPoint]]] = []
-
-    def draw(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
-        named.append((axes, _draw_points(axes, group, styles)))
-
     groups = _with_numbers(results, lambda group: group.normalised("train"))
-    figure = _draw_panels(groups, draw, legend=False, size=(4.8, 4.3))
+    figure = _draw_panels(groups, _draw_points, legend=False, size=(4.8, 4.3))
     figure.draw_without_rendering()  # names need the places of points on the canvas
-    for axes, points in named:
-        _name_points(axes, points)
+    for axes in figure.axes:
+        _place_names(axes)
     return figure
 
 
@@ -186,7 +163,7 @@ def method_styles(methods: Sequence[str]) -> dict[str, MethodStyle]:
     styles: dict[str, MethodStyle] = {}
     for method in methods:
         short = method.partition(" ")[0]
-        colour = next(colour for pattern, colour in FAMILIES if re.match(pattern, short))
+        colour = next(colour for pattern, colour in FAMILIES.items() if re.match(pattern, short))
         steps = re.fullmatch(r"(reg-\w|cemr-d)(\d+)", short)
         number = int(steps[2]) - 1 if steps else NO_STEPS
         taken = {one.marker for one in styles.values() if one.colour == colour}
@@ -201,7 +178,10 @@ def _with_numbers(results: Results, numbers: Callable[[Group], Array]) -> list[G
 
 
 def _draw_panels(
-    groups: Sequence[Group], draw: DrawPanel, *, legend: bool = True, size: tuple[float, float] = (4.8, 3.7)
+    groups: Sequence[Group],
+    draw: Callable[[Axes, Group, Mapping[str, MethodStyle]], None],
+    legend: bool = True,
+    size: tuple[float, float] = (4.8, 3.7),
 ) -> Figure:
     """Draw one panel for each group, and one legend for all of them."""
     if not groups:
@@ -287,57 +267,51 @@ def _regret_end(axes: Axes) -> float:
     return max(1.0, float(axes.dataLim.y1)) * 1.04
 
 
-def _draw_points(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> list[NamedPoint]:
-    """Draw the points of methods and the front; return the names to write at the points."""
+def _draw_points(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
+    """Draw the front, and the points of methods with their names."""
     moments = [describe(column) for column in group.normalised("train").T]
     regret = np.array([one.mean for one in moments])
-    endless = np.array([one.endless > 0 for one in moments])
+    endless = np.array([one.endless for one in moments])
     seconds = np.array([describe(column).mean for column in group.seconds.T])
     known = np.isfinite(regret) & np.isfinite(seconds) & (seconds > 0)
-    front = pareto_front(np.where(known, seconds, np.nan), np.where(endless, np.nan, regret))
+    front = pareto_front(np.where(known, seconds, np.nan), np.where(endless > 0, np.nan, regret))
     axes.step(seconds[front], regret[front], where="post", color=style.FAINT, linewidth=1.2, zorder=1, label="front")
-    points = []
     for n in np.flatnonzero(known):
-        method, look = group.methods[n], styles[group.methods[n]]
-        mark = look.mark | {"markersize": 1.4 * look.mark["markersize"]}
-        axes.plot(seconds[n], regret[n], linestyle="none", zorder=3, **mark)
-        name = f"{method} ({moments[n].endless} ∞)" if endless[n] else method
-        points.append(NamedPoint(name, (seconds[n], regret[n]), n in front, look.colour))
+        place, look = (seconds[n], regret[n]), styles[group.methods[n]]
+        axes.plot(*place, linestyle="none", zorder=3, **look.mark | {"markersize": 1.4 * look.mark["markersize"]})
+        name = f"{group.methods[n]} ({endless[n]} ∞)" if endless[n] else group.methods[n]
+        axes.annotate(
+            name, place, (0, 0), textcoords="offset points", fontsize=style.SMALL, color=look.colour, zorder=4,
+            fontweight="bold" if n in front else "normal", path_effects=style.HALO,
+        )  # fmt: skip
     if known.any():
         axes.set_xscale("log")
         style.log_ticks(axes.xaxis)
         axes.margins(x=0.15)  # names are beside the outermost points
-    axes.set_ylim(0, _regret_end(axes))
-    axes.set(xlabel="seconds (mean)", ylabel=f"{REGRET} (train, mean)")
+    axes.set(xlabel="seconds (mean)", ylabel=f"{REGRET} (train, mean)", ylim=(0, _regret_end(axes)))
     if not known.all():
         text = "no finite mean: " + ", ".join(np.array(group.methods)[~known])
         axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", fontsize=style.SMALL, color=style.FAINT)
-    return points
 
 
-def _name_points(axes: Axes, points: Sequence[NamedPoint]) -> None:
-    """Write a name at each point, at the nearest place where it covers nothing, or as little as possible."""
+def _place_names(axes: Axes) -> None:
+    """Move each name to the nearest place at its point where it covers nothing, or as little as possible."""
     panel, front = axes.get_window_extent(), axes.lines[0]
     line = front.get_transform().transform_path(front.get_path())
-    taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axes.transData.transform([p.place for p in points])]
-    for point in points:
-        text = axes.annotate(
-            point.name, point.place, (0, 0), textcoords="offset points", fontsize=style.SMALL, color=point.colour,
-            fontweight="bold" if point.best else "normal", path_effects=style.HALO, zorder=4,
-        )  # fmt: skip
+    names = [text for text in axes.texts if isinstance(text, Annotation)]
+    taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axes.transData.transform([name.xy for name in names])]
+    for name in names:
         tried = []
-        for number, (x, y, ha, va) in enumerate(PLACES):
-            text.set(position=(x, y), ha=ha, va=va)
-            box = text.get_window_extent()
+        for x, y, ha, va in PLACES:
+            name.set(position=(x, y), ha=ha, va=va)
+            box = name.get_window_extent()
             outside = not (panel.x0 <= box.x0 and box.x1 <= panel.x1 and panel.y0 <= box.y0 and box.y1 <= panel.y1)
-            covered = box.count_overlaps(taken) + line.intersects_bbox(box, filled=False)
-            tried.append((outside, covered, number, box))
-            if not outside and not covered:
+            tried.append((outside, box.count_overlaps(taken) + line.intersects_bbox(box, filled=False), len(tried)))
+            if not any(tried[-1][:2]):
                 break
-        _, _, number, box = min(tried, key=lambda one: one[:3])
-        x, y, ha, va = PLACES[number]
-        text.set(position=(x, y), ha=ha, va=va)
-        taken.append(box)
+        x, y, ha, va = PLACES[min(tried)[2]]
+        name.set(position=(x, y), ha=ha, va=va)
+        taken.append(name.get_window_extent())
 
 
 def _draw_ratios(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
@@ -365,7 +339,7 @@ def _draw_ratios(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) ->
     axes.axvline(1.0, color=style.INK, linewidth=0.9)
     axes.set_xticks(ticks := _ratio_ticks(end), [_ratio_text(tick) for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.grid(axis="x", color=style.RULE, linewidth=0.6)
+    axes.grid(axis="x")
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
     without = int((~(group.bound > 0)).sum())

@@ -14,7 +14,6 @@ axes have kilometres from the south-west corner, without one the numbers of rows
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from math import ceil, floor, log10
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerPatch
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrow, PathPatch, Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Affine2D
 
 from rue._arrays import Array
@@ -44,11 +43,10 @@ MOST_PANELS, MOST_ASKED = 4, 60  # without `samples` or `steps`, and with them
 LEAST_VISITS, LEAST_CHANCE = 1e-3, 0.05  # smaller ones are not drawn
 MOST_FULL = 2.0  # visits of a full square: where a policy waits for long, others should still be seen
 LARGEST = 1e9  # the largest metre or degree that a layout may have
-KILOMETRE = 1000.0
 # Inches around the panels.
 LEFT, RIGHT, GAP, ABOVE, BELOW, DEGREES = 0.62, 0.2, 0.3, 0.58, 0.52, 0.3
-BAR, BAR_ROOM, CREDIT = 0.16, 0.85, 0.28
-LINE, LONGEST_SIGN, WIDEST_SIGN = 0.3, 0.6, 0.26  # of the legend: a row, arrows, squares
+BAR, BAR_ROOM, CREDIT = 0.16, 0.85, 0.4
+LINE, LONGEST_SIGN, WIDEST_SIGN = 0.3, 0.5, 0.26  # of the legend: a row, arrows, squares
 WRITTEN = 0.34  # inches of a cell that has room for a letter
 MOST_FRAMED = 40  # cells on a side that have borders
 MOST_CURRENTS = 25  # arrows on a side
@@ -80,7 +78,7 @@ def draw_map(
 
     An arrow of probability 1 is 0.8 cells long. Expected visits below 0.001 and probabilities below 0.05 are not drawn.
     """
-    grid = CellGrid.of(model.graph)
+    grid = _grid_of(model.graph)
     asked = max(0 if part is None else np.size(part) for part in (samples, steps)) + overview
     if asked > MOST_ASKED:
         raise BadInput(f"there are {asked} panels to draw; expected at most {MOST_ASKED}")
@@ -200,7 +198,13 @@ class CellGrid:
         if size is not None and not 1 / LARGEST <= float(size) <= LARGEST:
             raise ValueError(f"its cells have a size of {size} metres")
         self.metric = size is not None  # kilometres go up, rows go down
-        self.unit = float(size) / KILOMETRE if self.metric else 1.0  # side of a cell, in the units of the axes
+        self.unit = float(size) / 1000.0 if self.metric else 1.0  # side of a cell, in the units of the axes
+        begin = 0.5 * self.metric
+        self.x = (np.arange(self.columns) + begin) * self.unit  # middles of cells
+        self.y = (np.arange(self.rows)[:: -1 if self.metric else 1] + begin) * self.unit
+        self.up = self.unit if self.metric else -self.unit
+        self.x_edge = np.append(self.x, self.x[-1] + self.unit) - self.unit / 2
+        self.y_edge = np.append(self.y, self.y[-1] - self.up) + self.up / 2
         names = ["km north", "km east"] if self.metric else layout.get("axes", ["row", "column"])
         self.axis = short_line(str(names[1])), short_line(str(names[0]))  # across and up
         self.heading = _numbers(layout, "heading")  # [actions], degrees clockwise from north
@@ -209,46 +213,22 @@ class CellGrid:
             raise ValueError(f"it has {self.heading.size} headings for {actions} actions")
         if self.heading is not None and not np.isfinite(self.heading).all():
             raise ValueError("some action has no heading; expected one for each, or none at all")
-        self.latitude = _numbers(layout, "latitude", self.rows)
-        self.longitude = _numbers(layout, "longitude", self.columns)
+        degrees = _numbers(layout, "longitude", self.columns), _numbers(layout, "latitude", self.rows)
+        self.degrees = degrees if self.metric and all(one is not None and one.size > 1 for one in degrees) else None
         self.depth = _numbers(layout, "depth", self.rows, self.columns)  # metres, not a number on land
         self.shallow = None if layout.get("shallow") is None else float(layout["shallow"])  # metres
         self.credit = short_line(str(layout.get("credit", "")), 200)
         self.empty = np.isnan(self.field(np.ones(graph.states)))  # [rows, columns], cells without a state
 
-    @classmethod
-    def of(cls, graph: Graph) -> "CellGrid":
-        """Return the grid of a graph, or raise one line that says what is missing."""
-        if "grid" not in graph.layout:
-            raise BadInput("the model is no grid, so there is no map of it; expected a layout with 'grid'")
-        try:
-            return cls(graph)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise BadInput(f"the layout of the model cannot be drawn: {error}") from None
-
-    def x(self, column: Any) -> Any:
-        """Return the place of the middle of a column."""
-        return (np.asarray(column) + 0.5) * self.unit if self.metric else np.asarray(column) * 1.0
-
-    def y(self, row: Any) -> Any:
-        """Return the place of the middle of a row."""
-        return (self.rows - 0.5 - np.asarray(row)) * self.unit if self.metric else np.asarray(row) * 1.0
-
-    @property
-    def edges(self) -> tuple[Array, Array]:
-        """Return the borders of columns, from left to right, and of rows, from top to bottom."""
-        return self.x(np.arange(self.columns + 1) - 0.5), self.y(np.arange(self.rows + 1) - 0.5)
-
     def places(self, cell: Array) -> tuple[Array, Array]:
         """Return the middles of cells."""
         row, column = np.divmod(cell, self.columns)
-        return self.x(column), self.y(row)
+        return self.x[column], self.y[row]
 
     def field(self, values: Array) -> Array:  # [rows, columns]
         """Return the values of states on the grid; not a number where there is no state."""
         result = np.full(self.rows * self.columns, np.nan)
-        on = self.cell >= 0
-        result[self.cell[on]] = values[on]
+        result[self.cell[self.cell >= 0]] = values[self.cell >= 0]
         return result.reshape(self.rows, self.columns)
 
     @property
@@ -260,6 +240,15 @@ class CellGrid:
         ticks = MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(least, most)
         others = [float(level) for level in ticks if abs(level - self.shallow) > 0.1 * (most - least)]
         return sorted(level for level in (*others, self.shallow) if least < level < most)
+
+
+def _grid_of(graph: Graph) -> CellGrid:
+    if "grid" not in graph.layout:
+        raise BadInput("the model is no grid, so there is no map of it; expected a layout with 'grid'")
+    try:
+        return CellGrid(graph)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise BadInput(f"the layout of the model cannot be drawn: {error}") from None
 
 
 def _cells(graph: Graph, cells: int, given: list[int] | None) -> Array:
@@ -307,9 +296,6 @@ class _Map:
         cost = model.scenery.get("entry_cost", np.zeros((grid.cell.size, 1)))[self.on]
         self.costs = Normalize(float(cost.min()), float(cost.max()))
         self.has_bar = bool(cost.min() < cost.max())
-        self.has_degrees = grid.metric and all(
-            place is not None and place.size > 1 for place in (grid.latitude, grid.longitude)
-        )
         visits = [one.visits[self.on & ~model.graph.goal] for one in panels if one.visits is not None]
         self.visits = np.concatenate([np.empty(0), *visits])  # of all squares in any panel
         self.visits = self.visits[self.visits >= LEAST_VISITS]
@@ -324,7 +310,7 @@ class _Map:
 
     def draw(self) -> Figure:
         """Return the whole figure."""
-        figure, axes = self._build(sorted(self._signs(), key=lambda sign: len(str(sign.get_label()))))
+        figure, axes = self._build(list(self._signs()))
         for number, panel in enumerate(self.panels):
             last = number % self.across == self.across - 1 or number == len(self.panels) - 1
             self._draw_axes(axes[number], panel.title, first=number % self.across == 0, last=last)
@@ -337,7 +323,7 @@ class _Map:
             unused.set_visible(False)
         if self.has_bar:
             high = float(np.clip(self.height, 1.2, 4.0)) / self.height
-            left = 1 + (DEGREES + 0.4 if self.has_degrees else 0.2) / self.width
+            left = 1 + (DEGREES + 0.4 if bool(self.grid.degrees) else 0.2) / self.width
             place = axes[self.across - 1].inset_axes((left, 1 - high, BAR / self.width, high))
             figure.colorbar(ScalarMappable(self.costs, style.COSTS), cax=place, label="cost of entering a cell")
         return figure
@@ -348,12 +334,12 @@ class _Map:
         title = max(style.text_width(line, style.LARGE) for one in self.panels for line in one.title.split("\n"))
         across, down = self.across, ceil(len(self.panels) / self.across)
         gap = max(0.0, title - self.width) + GAP
-        beside = RIGHT + max(BAR_ROOM * self.has_bar + 2 * DEGREES * self.has_degrees, title - self.width)
+        beside = RIGHT + max(BAR_ROOM * self.has_bar + 2 * DEGREES * bool(self.grid.degrees), title - self.width)
         end = LEFT + across * self.width + (across - 1) * gap
         longest = max((style.text_width(text, style.NORMAL) for text in labels), default=0.0)
         wide = max(end + beside, LEFT + LONGEST_SIGN + longest + RIGHT)
         columns = style.legend_columns(labels, wide - LEFT)
-        above = ABOVE + DEGREES * self.has_degrees
+        above = ABOVE + DEGREES * bool(self.grid.degrees)
         foot = LINE * ceil(len(signs) / columns) + CREDIT * bool(self.grid.credit) + 0.08
         high = foot + down * (self.height + above + BELOW)
         figure = Figure(figsize=(wide, high))
@@ -370,7 +356,7 @@ class _Map:
             borderaxespad=0, columnspacing=1.5, handlelength=LONGEST_SIGN * letters, handleheight=WIDEST_SIGN * letters,
             labelspacing=(LINE - WIDEST_SIGN) * letters, handler_map={PathPatch: HandlerPatch(patch_func=_centred)},
         )  # fmt: skip
-        figure.text(LEFT / wide, 0.1 / high, self.grid.credit, fontsize=style.SMALL, color=style.FAINT)
+        figure.text(LEFT / wide, 0.08 / high, self.grid.credit, fontsize=style.SMALL, color=style.FAINT, wrap=True)
         return figure, axes.ravel()
 
     def _scenery(self, name: str, panel: MapPanel) -> Array | None:  # [S]
@@ -394,13 +380,13 @@ class _Map:
     def _draw_axes(self, axes: Axes, title: str, *, first: bool, last: bool) -> None:
         """Draw the title, ticks, labels and the borders of cells."""
         grid = self.grid
-        x, y = grid.edges
+        x, y = grid.x_edge, grid.y_edge
         axes.set(xlim=(x[0], x[-1]), ylim=(y[-1], y[0]), xlabel=grid.axis[0], ylabel=grid.axis[1] if first else "")
-        axes.set_title(title, loc="left", pad=22.0 if self.has_degrees else 8.0, linespacing=1.3)
+        axes.set_title(title, loc="left", pad=22.0 if bool(self.grid.degrees) else 8.0, linespacing=1.3)
         for axis, most in ((axes.xaxis, 8 if grid.metric else 10), (axes.yaxis, 8)):
             axis.set_major_locator(MaxNLocator(most, integer=not grid.metric, min_n_ticks=1, steps=[1, 2, 5, 10]))
         axes.tick_params(length=3, labelleft=first)
-        if self.has_degrees:
+        if bool(self.grid.degrees):
             _add_degrees(axes, grid, last)
         if max(grid.rows, grid.columns) <= MOST_FRAMED:
             look: dict[str, Any] = {"color": style.BLACK, "alpha": 0.1, "linewidth": 0.4, "zorder": 1.5}
@@ -418,7 +404,7 @@ class _Map:
         """Draw arrows at states; their lengths and widths are in cells."""
         unit = self.grid.unit
         axes.quiver(
-            *self.grid.places(self.grid.cell[state]), east * unit, north * (unit if self.grid.metric else -unit),
+            *self.grid.places(self.grid.cell[state]), east * unit, north * self.grid.up,
             angles="xy", units="xy", scale_units="xy", scale=1, width=width * unit, **HEAD, **look,
         )  # fmt: skip
 
@@ -428,7 +414,9 @@ class _Map:
         cost, obstacle = self._scenery("entry_cost", panel), self._scenery("obstacle", panel)
         if cost is not None and self.has_bar:
             look: dict[str, Any] = {"cmap": style.COSTS, "norm": self.costs, "zorder": 1}
-            axes.pcolormesh(*grid.edges, grid.field(cost), rasterized=grid.rows * grid.columns > 4000, **look)
+            axes.pcolormesh(
+                grid.x_edge, grid.y_edge, grid.field(cost), rasterized=grid.rows * grid.columns > 4000, **look
+            )
         if grid.empty.any():
             self._add_squares(axes, np.flatnonzero(grid.empty), 1.0, zorder=1.2, label="land", **LAND_LOOK)
         if obstacle is not None and (obstacle > 0).any():
@@ -437,7 +425,7 @@ class _Map:
             self._add_squares(axes, grid.cell[on], 0.86, zorder=1.8, label="obstacle", facecolor=face, linewidth=0)
         if grid.depth is not None and grid.levels:
             lines = axes.contour(
-                grid.x(np.arange(grid.columns)), grid.y(np.arange(grid.rows)), np.ma.masked_invalid(grid.depth),
+                grid.x, grid.y, np.ma.masked_invalid(grid.depth),
                 levels=grid.levels, linewidths=[1.7 if level == grid.shallow else 0.7 for level in grid.levels],
                 colors=[style.DEPTH], zorder=2.6,
             )  # fmt: skip
@@ -498,45 +486,40 @@ class _Map:
 
     def _signs(self) -> Iterator[PathPatch | Line2D]:
         """Yield the legend entries of all that some panel shows. Arrows and squares have their sizes on the map."""
+        grid, inches = self.grid, self.inches
         yield from (Line2D([], [], **_end_mark(name, 8.0)) for name in self._ends)
-        if any(panel.visits is not None for panel in self.panels):
-            yield from self._policy_signs() if self.grid.heading is not None else self._letter_signs()
-        if self.speed > 0:
-            cells = self.stride * self.inches
-            scale = CURRENT * cells / self.speed
-            speed = _round_number(min(self.speed, LONGEST_SIGN / scale))
-            yield _arrow(speed * scale, CURRENT_WIDTH * cells, f"current, {speed:g} m/s", style.BLUE)
         if np.any(self.model.scenery.get("obstacle", 0)):
             yield _square(0.17, "obstacle", facecolor=style.STONE)
-        if self.grid.empty.any():
-            yield _square(0.2, "land" if self.grid.depth is not None else "no state", **LAND_LOOK)
-        if self.grid.shallow in self.grid.levels:
-            yield Line2D([], [], color=style.DEPTH, linewidth=1.7, label=f"depth {self.grid.shallow:g} m")
-
-    def _policy_signs(self) -> Iterator[PathPatch]:
-        length = ARROW * self.inches
-        likely = _round_number(min(1.0, LONGEST_SIGN / length))
-        text = f"action of the policy, probability {likely:g} ({self._fainter})"
-        yield _arrow(length * likely, self.arrow_width * self.inches, text, style.INK)
+        if grid.empty.any():
+            yield _square(0.2, "land" if grid.depth is not None else "no state", **LAND_LOOK)
+        if grid.shallow in grid.levels:
+            yield Line2D([], [], color=style.DEPTH, linewidth=1.7, label=f"depth {grid.shallow:g} m")
+        if self.speed > 0:
+            scale = CURRENT * self.stride * inches / self.speed
+            speed = _round_number(min(self.speed, LONGEST_SIGN / scale))
+            width = CURRENT_WIDTH * self.stride * inches
+            yield _arrow(speed * scale, width, f"current, {speed:g} m/s", style.BLUE)
+        fainter = "fainter: less likely to be there" if self.at_a_time else "fainter: fewer visits"
+        if all(panel.visits is None for panel in self.panels):
+            return
+        if grid.heading is None:
+            graph = self.model.graph
+            for action in np.unique(graph.action[(~graph.goal & self.on)[graph.choice_state]]).tolist():
+                name = short_line(graph.action_name(action))
+                yield _square(0.2, f"{_letter(action)}  {name}", facecolor=f"C{action}", alpha=0.8)
+            yield _square(0.0, f"the likeliest action and its probability if below 1 ({fainter})")
+            return
+        if self.finite.size < self.visits.size:
+            yield _square(min(inches, WIDEST_SIGN), "visited for ever", **ENDLESS_LOOK)
         if self.finite.size:
-            shown = _round_number(self.full * min(1.0, (WIDEST_SIGN / self.inches) ** 2))
+            shown = _round_number(self.full * min(1.0, (WIDEST_SIGN / inches) ** 2))
             more = " or more" if shown == self.full else f" (a full square: {self.full:g} or more)"
             what = "probability to be there:" if self.at_a_time else "expected visits:"
             label = f"{what} {shown:g}{more if self.finite.max() > MOST_FULL else ''}"
-            yield _square(self.inches * (shown / self.full) ** 0.5, label, **VISITS_LOOK)
-        if self.finite.size < self.visits.size:
-            yield _square(min(self.inches, WIDEST_SIGN), "visited for ever", **ENDLESS_LOOK)
-
-    def _letter_signs(self) -> Iterator[PathPatch]:
-        graph = self.model.graph
-        for action in np.unique(graph.action[(~graph.goal & self.on)[graph.choice_state]]).tolist():
-            name = short_line(graph.action_name(action))
-            yield _square(0.2, f"{_letter(action)}  {name}", facecolor=f"C{action}", alpha=0.8)
-        yield _square(0.0, f"the likeliest action and its probability if below 1 ({self._fainter})")
-
-    @property
-    def _fainter(self) -> str:
-        return "fainter: less likely to be there" if self.at_a_time else "fainter: fewer visits"
+            yield _square(inches * (shown / self.full) ** 0.5, label, **VISITS_LOOK)
+        likely = _round_number(min(1.0, LONGEST_SIGN / ARROW / inches))
+        label = f"action of the policy, probability {likely:g} ({fainter})"
+        yield _arrow(ARROW * inches * likely, self.arrow_width * inches, label, style.INK)
 
 
 def _arrangement(grid: CellGrid, panels: int) -> tuple[int, float]:
@@ -549,16 +532,21 @@ def _arrangement(grid: CellGrid, panels: int) -> tuple[int, float]:
 
 def _add_degrees(axes: Axes, grid: CellGrid, last: bool) -> None:
     """Add axes with longitude above and, for the last panel of a row, latitude at the right."""
-    assert grid.latitude is not None and grid.longitude is not None
-    above = axes.secondary_xaxis("top", functions=_degrees(grid.longitude, grid.x(np.arange(grid.columns))))
+    assert grid.degrees is not None
+    above = axes.secondary_xaxis("top", functions=_linear(grid.x, grid.degrees[0]))
     sides: list[tuple[Any, Any, str]] = [(above, above.xaxis, "EW")]
     if last:
-        right = axes.secondary_yaxis("right", functions=_degrees(grid.latitude, grid.y(np.arange(grid.rows))))
+        right = axes.secondary_yaxis("right", functions=_linear(grid.y, grid.degrees[1]))
         sides.append((right, right.yaxis, "NS"))
     for side, axis, letters in sides:
         axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter(FuncFormatter(partial(_degree_text, letters)))
+        axis.set_major_formatter(lambda value, _, names=letters: f"{abs(value):.2f}°{names[int(value < 0)]}")
         side.tick_params(length=3, colors=style.FAINT, labelsize=style.SMALL - 0.5)
+
+
+def _linear(place: Array, degrees: Array) -> Any:
+    """Return functions from places on an axis to degrees and back."""
+    return np.poly1d(np.polyfit(place, degrees, 1)), np.poly1d(np.polyfit(degrees, place, 1))
 
 
 def _square(side: float, label: str, **look: Any) -> PathPatch:
@@ -580,26 +568,14 @@ def _centred(
     *, orig_handle: PathPatch, xdescent: float, ydescent: float, width: float, height: float, **_: object
 ) -> PathPatch:
     """Return a legend sign in the middle of its place."""
-    return PathPatch(
-        orig_handle.get_path().transformed(Affine2D().translate(width / 2 - xdescent, height / 2 - ydescent))
-    )
+    middle = Affine2D().translate((width - xdescent) / 2, (height - ydescent) / 2)
+    return PathPatch(orig_handle.get_path().transformed(middle))
 
 
 def _end_mark(name: str, size: float) -> dict[str, Any]:
     marker, face, relative, order = END_LOOK[name]
     return {"linestyle": "none", "marker": marker, "markersize": size * relative, "markerfacecolor": face,
             "markeredgecolor": style.INK, "markeredgewidth": 1.1, "label": name, "zorder": order}  # fmt: skip
-
-
-def _degrees(values: Array, place: Array) -> Any:
-    """Return functions from places on an axis to degrees and back; both are evenly spaced."""
-    slope = (values[-1] - values[0]) / (place[-1] - place[0])
-    begin = values[0] - slope * place[0]
-    return (lambda at: begin + slope * np.asarray(at)), (lambda degree: (np.asarray(degree) - begin) / slope)
-
-
-def _degree_text(letters: str, value: float, _: object) -> str:
-    return f"{abs(value):.2f}°{letters[0] if value >= 0 else letters[1]}"
 
 
 def _opacity(visits: Array, full: float, least: float = 0.3, most: float = 1.0) -> Array:

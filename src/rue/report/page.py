@@ -9,6 +9,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -89,16 +90,20 @@ def experiment_page(
     return _render(
         "experiment.html.j2",
         title=title or "Experiment",
-        byline=summary.byline(problems, results),
-        summary=[summary.what_was_run(problems, results), summary.how_it_ended(runs, results)],
-        groups=results.groups,
+        methods=len({name for group in results.groups for name in group.methods}),
+        days=sorted({record["finished"][:10] for record in runs if "finished" in record}),
+        seconds={key: sum(float(record.get(key, 0.0)) for record in runs) for key in ("seconds", "wall_seconds")},
+        ending=summary.how_it_ended(runs, results),
+        kinds=summary.listed([summary.problems_text(group) for group in results.groups]),
         findings=summary.findings,
         significant=SIGNIFICANT,
-        tables=result_tables,
+        groups=results.groups,
+        tables=[replace(table, title=_without_group(table)) for table in result_tables],
         figures=experiment_figures(results),
         problems=problems,
         is_complete=is_complete,
         method_table=tables.method_table,
+        runs=runs,
         run_tables=[tables.stopped_table(problems), tables.time_table(problems), tables.parameter_table(problems)],
         facts=[*_different("versions", runs), *_different("machine", runs)],
         spec=spec,
@@ -131,7 +136,6 @@ def compare_page(
     return _render(
         "comparison.html.j2",
         title=model_text,
-        byline=problem.size,
         summary=summary.comparison(problem),
         problem=problem,
         table=tables.method_table(problem, proved=False),
@@ -160,6 +164,12 @@ def _render(template: str, **values: Any) -> str:
         loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template(template).render(version=versions().get("rue", "unknown"), count=count, **values)
+
+
+def _without_group(table: Table) -> str:
+    """Return the title of a table without its group, below whose name it is."""
+    title = table.title.removeprefix(f"{table.group}: ")
+    return title[:1].upper() + title[1:]
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:

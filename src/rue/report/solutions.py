@@ -4,9 +4,9 @@ Regrets of up to 30 samples are bars: side by side for up to six methods, else w
 more samples are curves: the share of samples whose regret is larger than x, which is zero from the max regret on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -24,34 +24,9 @@ from rue.solution import Solution
 
 MOST_BARS, MOST_BESIDE = 30, 6
 REGRET = "regret (cost above the least possible)"
-BOUND_LINE: dict[str, Any] = {"color": style.INK, "linestyle": (0, (5, 2)), "linewidth": 1.2, "zorder": 3}
 FIRST_SECONDS = 1e-3
 # Smaller values are drawn as 0: relative to the largest known value, and absolute. Solvers reach 0 up to rounding.
 NEGLIGIBLE, LEAST = 1e-9, 1e-12
-
-
-class _Regrets(NamedTuple):
-    """What the figures of regrets show."""
-
-    table: dict[str, Array]  # [K] for each method
-    samples: list[str]  # names
-    axis: str  # label of the sample axis
-    bound: float | None
-
-    @property
-    def top(self) -> float:
-        """Return the end of the regret axis, above all finite values."""
-        values = np.concatenate([*self.table.values(), [self.bound or 0.0]])
-        return 1.1 * float(values[np.isfinite(values)].max(initial=0.0)) or 1.0
-
-    @property
-    def tilt(self) -> dict[str, Any]:
-        """Return how the names of samples are turned: long ones would overlap."""
-        return {"rotation": 45, "ha": "right"} if max(map(len, self.samples)) > 5 else {}
-
-    def label(self, name: str) -> str:
-        """Return a method with its max regret."""
-        return f"{short_line(name)}, max {style.number_text(float(self.table[name].max()))}"
 
 
 @style.styled
@@ -63,10 +38,26 @@ def draw_regrets(model: UMDP, regrets: Mapping[str, ArrayLike], *, bound: float 
     table = _checked(model, regrets)
     if bound is not None:
         real_number("bound", bound, "a number, 0 or more", 0)
-    data = _Regrets(table, *_sample_names(model), bound)
+    values = np.concatenate([*table.values(), [bound or 0.0]])
+    top = 1.1 * float(values[np.isfinite(values)].max(initial=0.0)) or 1.0
+    label = {name: f"{short_line(name)}, max {style.number_text(float(table[name].max()))}" for name in table}
     if model.samples > MOST_BARS:
-        return _draw_curves(data)
-    return _draw_panels_of_bars(data) if len(table) > MOST_BESIDE else _draw_bars(data)
+        return _draw_curves(table, label, top, bound)
+    order = sorted(table, key=lambda name: float(table[name].max()))
+    panels = [[name] for name in order] if len(table) > MOST_BESIDE else [list(table)]
+    figure, axes = _bar_panels(model, panels)
+    for axis, names in zip(axes, panels, strict=True):
+        width = 0.82 / len(names)
+        for number, name in enumerate(names):
+            place = np.arange(model.samples) + (number - (len(names) - 1) / 2) * width
+            axis.bar(place, np.minimum(table[name], top), 0.94 * width, linewidth=0, label=label[name])
+            for x in place[np.isinf(table[name])]:
+                axis.text(x, 0.99 * top, "∞", ha="center", va="top", fontsize=style.LARGE, path_effects=style.HALO)
+        axis.set(xlim=(-0.6, model.samples - 0.4), ylim=(0, top))
+        if len(panels) > 1:
+            axis.set_title(label[names[0]], loc="left", fontsize=style.NORMAL)
+    _add_bound_and_legend(figure, axes, [axis.axhline for axis in axes], bound)
+    return figure
 
 
 def _checked(model: UMDP, regrets: Mapping[str, ArrayLike]) -> dict[str, Array]:
@@ -83,6 +74,42 @@ def _checked(model: UMDP, regrets: Mapping[str, ArrayLike]) -> dict[str, Array]:
     return table
 
 
+def _bar_panels(model: UMDP, panels: Sequence[Sequence[str]]) -> tuple[Figure, Array]:
+    """Return a figure with axes for bars: one panel, or three or four panels side by side."""
+    names, title = _sample_names(model)
+    if len(panels) == 1:
+        methods, across, down, stride = len(panels[0]), 1, 1, 1
+        size = float(np.clip(1.4 + 0.16 * len(names) * (methods + 1), 5.5, 14.0)), 4.0 + 0.3 * ceil((methods + 1) / 3)
+    else:
+        across, stride = 3 if len(panels) <= 9 else 4, ceil(len(names) / 8)
+        down = ceil(len(panels) / across)
+        size = 3.2 * across, 1.9 * down + 0.9
+    figure, axes = _panels(len(panels), across, size, sharex=True, sharey=True)
+    turn: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 5 else {}
+    for axis in axes:
+        style.plain_axes(axis)
+        style.plain_ticks(axis.yaxis)
+        axis.tick_params(axis="x", length=0)
+        axis.set_xticks(range(0, len(names), stride), names[::stride], **turn)
+    if len(panels) == 1:
+        axes[0].set(xlabel=title, ylabel=REGRET)
+    else:
+        figure.supxlabel(title, fontsize=style.NORMAL)
+        figure.supylabel(REGRET, fontsize=style.NORMAL)
+    return figure, axes
+
+
+def _panels(number: int, across: int, size: tuple[float, float], **shared: bool) -> tuple[Figure, Array]:
+    """Return a figure with panels row by row; the lowest ones of all columns have tick labels."""
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(ceil(number / across), across, squeeze=False, **shared).ravel()
+    for unused in axes[number:]:
+        unused.set_visible(False)
+    for lowest in axes[max(number - across, 0) : number]:
+        lowest.tick_params(labelbottom=True)
+    return figure, axes[:number]
+
+
 def _sample_names(model: UMDP) -> tuple[list[str], str]:
     """Return the names of samples and the label of their axis. A first word that all share is in the label."""
     names = [short_line(model.sample_name(k)) for k in range(model.samples)]
@@ -92,95 +119,35 @@ def _sample_names(model: UMDP) -> tuple[list[str], str]:
     return names, "sample"
 
 
-def _draw_bars(data: _Regrets) -> Figure:
-    """Draw the bars of all methods side by side for each sample."""
-    methods, samples = len(data.table), len(data.samples)
-    wide = float(np.clip(1.4 + 0.16 * samples * (methods + 1), 5.5, 14.0))
-    figure = Figure(figsize=(wide, 4.0 + 0.3 * ceil((methods + 1) / 3)), layout="constrained")
-    axes = figure.add_subplot()
-    width = 0.82 / methods
-    for number, name in enumerate(data.table):
-        place = np.arange(samples) + (number - (methods - 1) / 2) * width
-        _add_bars(axes, data, name, place=place, width=0.94 * width)
-    axes.set(xlabel=data.axis, ylabel=REGRET)
-    axes.set_xticks(range(samples), data.samples, **data.tilt)
-    _add_bound_and_legend(axes, data, axes.axhline)
-    return figure
-
-
-def _draw_panels_of_bars(data: _Regrets) -> Figure:
-    """Draw one panel for each method, in the order of max regret."""
-    across = 3 if len(data.table) <= 9 else 4
-    samples, down = len(data.samples), ceil(len(data.table) / across)
-    order = sorted(data.table, key=lambda name: float(data.table[name].max()))
-    figure = Figure(figsize=(3.2 * across, 1.9 * down + 0.9), layout="constrained")
-    panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
-    for axes, name in zip(panels, order, strict=False):
-        _add_bars(axes, data, name, place=np.arange(samples), width=0.8)
-        axes.set_title(data.label(name), loc="left", fontsize=style.NORMAL)
-        if data.bound is not None:
-            axes.axhline(data.bound, label=_bound_label(data.bound), **BOUND_LINE)
-    _hide_rest(panels, len(order))
-    stride = ceil(samples / 8)
-    for axes in panels[: len(order)][-across:]:
-        axes.tick_params(labelbottom=True)
-        axes.set_xticks(np.arange(0, samples, stride), data.samples[::stride], **data.tilt)
-    figure.supxlabel(data.axis, fontsize=style.NORMAL)
-    figure.supylabel(REGRET, fontsize=style.NORMAL)
-    if data.bound is not None:
-        figure.legend(handles=panels[0].get_lines(), loc="outside upper left")
-    return figure
-
-
-def _add_bars(axes: Axes, data: _Regrets, name: str, *, place: Array, width: float) -> None:
-    """Draw the bars of one method; infinite ones end at the top and have a sign."""
-    regret, top = data.table[name], data.top
-    endless = np.isinf(regret)
-    style.plain_axes(axes)
-    style.plain_ticks(axes.yaxis)
-    axes.bar(place, np.where(endless, top, regret), width, linewidth=0, label=data.label(name))
-    for x in place[endless]:
-        axes.text(float(x), 0.99 * top, "∞", ha="center", va="top", fontsize=style.LARGE, path_effects=style.HALO)
-    axes.set(xlim=(-0.6, regret.size - 0.4), ylim=(0, top))
-    axes.tick_params(axis="x", length=0)
-
-
-def _draw_curves(data: _Regrets) -> Figure:
+def _draw_curves(table: Mapping[str, Array], label: Mapping[str, str], top: float, bound: float | None) -> Figure:
     """Draw the share of samples with a larger regret; infinite regrets keep a curve above zero."""
-    figure = Figure(figsize=(7.5, 4.4 + 0.3 * ceil((len(data.table) + 1) / 3)), layout="constrained")
-    axes = figure.add_subplot()
+    figure, (axes,) = _panels(1, 1, (7.5, 4.4 + 0.3 * ceil((len(table) + 1) / 3)))
     style.plain_axes(axes)
-    for name, regret in data.table.items():
+    for name, regret in table.items():
         finite = np.sort(regret[np.isfinite(regret)])
-        share = np.concatenate([[1.0], 1 - np.arange(1, finite.size + 1) / regret.size])
-        x = np.concatenate([[0.0], finite])
-        if finite.size < regret.size:
-            x, share = np.append(x, data.top), np.append(share, share[-1])
-        axes.step(x, share, where="post", linewidth=1.6, label=data.label(name))
-    axes.set(
-        xlim=(0, data.top), ylim=(0, 1.02), xlabel=REGRET, ylabel=f"share of {len(data.samples)} samples with more"
-    )
+        share = 1 - np.arange(finite.size + 1) / regret.size
+        end = finite.size < regret.size
+        x, y = [0.0, *finite, *[top] * end], [*share, *share[-1:].repeat(end)]
+        axes.step(x, y, where="post", linewidth=1.6, label=label[name])
+    samples = next(iter(table.values())).size
+    axes.set(xlim=(0, top), ylim=(0, 1.02), xlabel=REGRET, ylabel=f"share of {samples} samples with more")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     style.plain_ticks(axes.xaxis)
-    _add_bound_and_legend(axes, data, axes.axvline)
+    _add_bound_and_legend(figure, [axes], [axes.axvline], bound)
     return figure
 
 
-def _add_bound_and_legend(axes: Axes, data: _Regrets, line: Any) -> None:
-    if data.bound is not None:
-        line(data.bound, label=_bound_label(data.bound), **BOUND_LINE)
-    handles, labels = axes.get_legend_handles_labels()
-    columns = min(3, style.legend_columns(labels, axes.figure.get_figwidth()))
-    axes.figure.legend(handles, labels, loc="outside upper left", ncols=columns)
-
-
-def _bound_label(bound: float) -> str:
-    return f"every policy's max regret is at least {style.bound_text(bound)}"
-
-
-def _hide_rest(panels: Array, used: int) -> None:
-    for axes in panels[used:]:
-        axes.set_visible(False)
+def _add_bound_and_legend(figure: Figure, axes: Sequence[Axes], lines: Sequence[Any], bound: float | None) -> None:
+    """Draw the bound in all panels; the legend has it, and the methods if they are in one panel."""
+    if bound is not None:
+        look = {"color": style.INK, "linestyle": (0, (5, 2)), "linewidth": 1.2, "zorder": 3}
+        for line in lines:
+            line(bound, label=f"every policy's max regret is at least {style.bound_text(bound)}", **look)
+    handles, labels = axes[0].get_legend_handles_labels()
+    if len(axes) > 1:
+        handles, labels = handles[:-1], labels[:-1]
+    columns = min(3, style.legend_columns(labels, figure.get_figwidth()))
+    figure.legend(handles, labels, loc="outside upper left", ncols=columns)
 
 
 @style.styled
@@ -202,17 +169,14 @@ def draw_bounds(solutions: Mapping[str, Solution]) -> Figure:
         bounds[np.abs(bounds) < least] = 0.0
         top[solution.solver.measures] = max(top[solution.solver.measures], _axis_end(traces[name]))
     across = min(len(solutions), 3)
-    down = ceil(len(solutions) / across)
-    figure = Figure(figsize=(4.4 * across + 0.5, 3.1 * down + 0.5), layout="constrained")
-    panels = figure.subplots(down, across, sharex=True, squeeze=False).ravel()
-    for axes, (name, solution) in zip(panels, solutions.items(), strict=False):
+    size = 4.4 * across + 0.5, 3.1 * ceil(len(solutions) / across) + 0.5
+    figure, panels = _panels(len(solutions), across, size, sharex=True)
+    for axes, (name, solution) in zip(panels, solutions.items(), strict=True):
         _draw_trace(axes, traces[name], top[solution.solver.measures])
         axes.set_title(f"{short_line(name)}: {solution.status.value.replace('_', ' ')}", loc="left")
         axes.set_ylabel(solution.solver.measures)
-    _hide_rest(panels, len(solutions))
-    begin, end = (float(pick([trace[place, 0] for trace in traces.values()])) for pick, place in ((min, 0), (max, -1)))
-    for axes in panels[max(len(solutions) - across, 0) : len(solutions)]:
-        axes.tick_params(labelbottom=True)
+    begin, end = (pick(float(trace[at, 0]) for trace in traces.values()) for pick, at in ((min, 0), (max, -1)))
+    for axes in panels[max(len(solutions) - across, 0) :]:
         axes.set(xlabel="seconds", xlim=(begin / 1.2, end))
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=3)
     figure.align_labels()

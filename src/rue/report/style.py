@@ -1,24 +1,23 @@
 """What all figures share: colours, font sizes, number formats, and how a figure becomes a file or a part of a page.
 
-The colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart. Colour scales go from
-light to dark, so that they also work in grey. Figures are made without pyplot and without global state, and equal
-figures give equal files.
+The colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart. Colour scales go
+from light to dark, so that they also work in grey. Figures are made without pyplot and without global state, and equal
+figures give equal files. `rue.mplstyle` has the settings of matplotlib.
 """
 
 import math
 import warnings
 from collections.abc import Callable, Sequence
 from decimal import ROUND_FLOOR, Context
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from io import BytesIO
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 from urllib.parse import quote
 from xml.dom.minidom import parseString
 
 import matplotlib as mpl
 import numpy as np
-from cycler import cycler
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -34,52 +33,31 @@ from rue.formats.files import write_bytes
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
-# Seven colours, then the same ones with other lines.
-SERIES = cycler(linestyle=["-", "--", ":", "-."]) * cycler(color=[BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, BLACK])
-# The page replaces some of these in its dark mode (see the style sheet of the template).
-INK, FAINT, LAND, STONE, RULE = "#1A1A1A", "#8A8A8A", "#C9C9C9", "#3A3A3A", "#DDDDDD"
-DEPTH = "#8E3B76"
+# The style sheet of the page replaces some of these in dark mode.
+INK, FAINT, LAND, STONE, DEPTH = "#1A1A1A", "#8A8A8A", "#C9C9C9", "#3A3A3A", "#8E3B76"
 COSTS = LinearSegmentedColormap.from_list("costs", ["#FFFFFF", "#FFEBCB", "#FDD49A", "#FABB6A", "#F09B45"])
-
 HALO = [withStroke(linewidth=2.5, foreground="white")]  # a rim around letters, so that they can be read anywhere
+
 SMALL, NORMAL, LARGE = 8.0, 9.5, 11.0  # font sizes in points
 POINTS = 72.0  # in an inch
 PIXELS = 88  # of a page, for an inch of a figure
 NARROWEST = 0.8  # of its full width: a narrower page scrolls a figure
-RESOLUTION = 160  # dots per inch of a PNG
 LEGEND_HANDLE = 0.75  # inches of a legend entry besides its text
 SURE = 1e-12  # rounding of probabilities
-
-_SETTINGS: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": NORMAL,
-    "text.parse_math": False,  # names may have a dollar sign
-    "axes.titlesize": LARGE,
-    "axes.titley": 1.0,  # fixed, because the search for a free place takes a tenth of the drawing time
-    "axes.labelsize": NORMAL,
-    "axes.prop_cycle": SERIES,
-    "axes.edgecolor": INK,
-    "axes.linewidth": 0.8,
-    "axes.formatter.useoffset": False,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": NORMAL,
-    "legend.frameon": False,
-    "hatch.linewidth": 0.5,
-    "savefig.facecolor": "white",
-    "svg.fonttype": "none",  # text stays text: it can be searched, copied and edited
-    "svg.hashsalt": "rue",
-    "pdf.fonttype": 42,
-}
 # No date and no version, so that equal figures are equal bytes.
-_METADATA: dict[str, dict[str, None]] = {
+METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
-    ".svg": {"Date": None, "Creator": None},
-    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    ".svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+    ".pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
 }
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+@cache
+def _settings() -> mpl.RcParams:
+    return mpl.rc_params_from_file(Path(__file__).with_name("rue.mplstyle"), use_default_template=True)
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
@@ -91,7 +69,7 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
             # A letter that the font lacks is drawn as a box, which the reader sees.
             warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
             mpl.rcdefaults()
-            mpl.rcParams.update(_SETTINGS)
+            mpl.rcParams.update(_settings())
             return draw(*args, **kwargs)
 
     return wrapped
@@ -102,10 +80,10 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure as .png, .svg or .pdf, according to the ending of the path. The file is complete or unchanged."""
     target = Path(path)
     ending = target.suffix.lower()
-    if ending not in _METADATA:
+    if ending not in METADATA:
         raise BadInput(f"{target}: the picture ends in {ending or 'nothing'!r}; expected .png, .svg or .pdf")
     stream = BytesIO()
-    figure.savefig(stream, format=ending[1:], dpi=RESOLUTION, metadata=_METADATA[ending])
+    figure.savefig(stream, format=ending[1:], dpi=160, metadata=METADATA[ending])
     write_bytes(target, stream.getvalue())
 
 
@@ -115,10 +93,10 @@ def svg_element(figure: Figure, name: str, words: str) -> Markup:
 
     `name` is different for each figure of a page: identifiers within the figure depend on it, so that all are unique.
     """
-    root = parseString(_svg(figure, {"svg.hashsalt": name})).documentElement
-    root.setAttribute("role", "img")
-    root.setAttribute("aria-label", words)
-    root.setAttribute("style", _widths(figure))
+    mpl.rcParams["svg.hashsalt"] = name
+    root = parseString(_svg(figure)).documentElement
+    for attribute, value in {"role": "img", "aria-label": words, "style": _widths(figure)}.items():
+        root.setAttribute(attribute, value)
     for group in root.getElementsByTagName("g"):
         if group.hasAttribute("id"):  # a number for each kind of artist, the same in all figures
             group.removeAttribute("id")
@@ -131,16 +109,16 @@ def svg_image(figure: Figure, words: str) -> Markup:
 
     Letters are drawn as paths, as a page cannot choose the fonts of an image.
     """
-    width, height = figure.get_size_inches()
-    data = quote(_svg(figure, {"svg.fonttype": "path"}).replace("\n", " "), safe=" !$*()+,-./:;=?@[]^_{|}~")
+    mpl.rcParams["svg.fonttype"] = "path"
+    width, height = figure.get_size_inches() * PIXELS
+    data = quote(_svg(figure).replace("\n", " "), safe=" !$*()+,-./:;=?@[]^_{|}~")
     return Markup('<img loading="lazy" decoding="async" width="{}" height="{}" style="{}" alt="{}" src="{}">').format(
-        round(width * PIXELS), round(height * PIXELS), _widths(figure), words, f"data:image/svg+xml,{data}"
+        round(width), round(height), _widths(figure), words, f"data:image/svg+xml,{data}"
     )
 
 
-def _svg(figure: Figure, settings: dict[Any, Any]) -> str:
+def _svg(figure: Figure) -> str:
     """Return the SVG text of a figure, from its first tag on."""
-    mpl.rcParams.update(settings)
     engine = figure.get_layout_engine()
     if engine is not None:  # savefig would compute the layout twice
         FigureCanvasSVG(figure)
@@ -148,7 +126,7 @@ def _svg(figure: Figure, settings: dict[Any, Any]) -> str:
         engine.execute(figure)
         figure.set_layout_engine("none")
     stream = BytesIO()
-    figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    figure.savefig(stream, format="svg", metadata=METADATA[".svg"])
     text = stream.getvalue().decode()
     return text[text.index("<svg") :]
 
@@ -177,7 +155,7 @@ def legend_columns(labels: Sequence[str], inches: float) -> int:
 def plain_axes(axes: Axes) -> None:
     """Remove the upper and the right frame line, and draw faint horizontal lines."""
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=RULE, linewidth=0.6)
+    axes.grid(axis="y")
     axes.set_axisbelow(True)
 
 
@@ -209,9 +187,7 @@ def share_text(share: float) -> str:
     """Return a share in whole percent; 0 % and 100 % only if it is that, up to rounding."""
     if SURE < share < 0.005:
         return "<1%"
-    if 0.995 <= share < 1 - SURE:
-        return ">99%"
-    return f"{share:.0%}"
+    return ">99%" if 0.995 <= share < 1 - SURE else f"{share:.0%}"
 
 
 def bound_text(value: float) -> str:

@@ -16,7 +16,7 @@ from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, de
 from rue.experiments.store import FAILED, Record
 from rue.experiments.tables import mean_text
 from rue.report.style import bound_text, number_text
-from rue.report.tables import ProblemRuns, count, percent, runs_of, status_text
+from rue.report.tables import ProblemRuns, count, percent, status_text
 from rue.solution import Status
 
 SETS: tuple[Samples, ...] = ("train", "test")
@@ -28,60 +28,29 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def byline(problems: Sequence[ProblemRuns], results: Results) -> str:
-    """Return how much was run, and when."""
-    runs = runs_of(problems)
-    days = sorted(record["finished"][:10] for _, _, record in runs if "finished" in record)
-    numbers = {"domain": len(results.groups), "problem": len(problems), "method": _methods(results), "run": len(runs)}
-    parts = [count(number, thing) for thing, number in numbers.items()]
-    return " · ".join([*parts, *([" to ".join(dict.fromkeys([days[0], days[-1]]))] if days else [])])
-
-
-def what_was_run(problems: Sequence[ProblemRuns], results: Results) -> str:
-    """Return which problems there are, and how long the solvers took."""
-    records = [record for _, _, record in runs_of(problems)]
-    solver, wall = (math.fsum(float(one.get(key, 0.0)) for one in records) for key in ("seconds", "wall_seconds"))
-    return (
-        f"{count(_methods(results), 'method')} met {count(len(problems), 'problem')}: "
-        f"{listed([_problems(group) for group in results.groups])}. The solvers took {_time(solver)} in all, and "
-        f"{_time(wall)} with compilation, sampling and judging."
-    )
-
-
-def _methods(results: Results) -> int:
-    return len({name for group in results.groups for name in group.methods})
-
-
-def _problems(group: Group) -> str:
+def problems_text(group: Group) -> str:
     """Return `5 of disaster in 2 sizes, 4×4 to 6×6`."""
     sizes = [size for size in group.sizes if size]
     kinds = f" in {count(len(sizes), 'size')}, {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else ""
     return f"{len(group.problems)} of {group.name}{kinds or ''.join(f' ({size})' for size in sizes)}"
 
 
-def _time(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"
-
-
 def how_it_ended(records: Sequence[Record], results: Results) -> str:
     """Return runs by status, and what is missing, infinite or wrong."""
     status = Counter(str(record["status"]) for record in records)
-    missing = sum(int((group.status == "").sum()) for group in results.groups)
-    wrong = sum(group.contradictions for group in results.groups)
     solved, failed = status.pop(Status.SOLVED, 0), status.pop(FAILED, 0)
     stopped = [f"{number} ended with “{status_text(name)}”" for name, number in sorted(status.items())]
     ends = [f"{solved} ended as planned", *stopped, *[f"{failed} failed"] * (failed > 0)]
-    text = f"Of {count(len(records), 'run')}, {listed(ends)}."
-    text += " None failed." if not failed else ""
+    text = f"Of {count(len(records), 'run')}, {listed(ends)}." + " None failed." * (not failed)
+    missing = sum(int((group.status == "").sum()) for group in results.groups)
     if missing:
         text += f" {count(missing, 'run')} of the full table {'is' if missing == 1 else 'are'} missing."
-    endless = {samples: sum(sum(group.endless(samples).values()) for group in results.groups) for samples in SETS}
-    where = [
-        f"{count(number, 'policy', 'policies')} may miss the goal in some {samples} sample"
-        for samples, number in endless.items()
-        if number
-    ]
+    where = []
+    for samples in SETS:
+        endless = sum(sum(group.endless(samples).values()) for group in results.groups)
+        where += [f"{count(endless, 'policy', 'policies')} may miss the goal in some {samples} sample"] * (endless > 0)
     text += f" {listed(where)}: the regret there is ∞." if where else ""
+    wrong = sum(group.contradictions for group in results.groups)
     if wrong:
         text += f" Warning: {count(wrong, 'run')} had less regret than was proved to be possible; something is wrong."
     return text
@@ -156,12 +125,13 @@ def _farthest(gap: Array) -> tuple[int, float]:
 def comparison(problem: ProblemRuns) -> list[str]:
     """Return what several methods reached on one model, the best of them first."""
     least, bound = problem.least, problem.bound
-    best = f"Of {count(len(problem.done), 'method')}, {next(iter(problem.done))} found the policy with the least max regret"
+    methods, name = count(len(problem.done), "method"), next(iter(problem.done))
+    best = f"Of {methods}, {name} found the policy with the least max regret, {number_text(least)}."
     if math.isinf(least):
         text = "No method found a policy that surely reaches the goal in every sample: every max regret is ∞."
     elif bound > 0:
         gap = f"leaves a gap of {percent(1 - bound / least)}" if least > bound else "is the best possible"
-        text = f"{best}, {number_text(least)}. No policy of any kind has less than {bound_text(bound)}: this one {gap}."
+        text = f"{best} No policy of any kind has less than {bound_text(bound)}: this one {gap}."
     else:
         text = f"{best}, {number_text(least)}." + (
             " No bound is proved, so better policies may exist." if least else ""
