@@ -23,11 +23,9 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import Normalize, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.legend_handler import HandlerPatch
 from matplotlib.lines import Line2D
-from matplotlib.patches import FancyArrow, PathPatch, Rectangle
+from matplotlib.patches import FancyArrow, Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import Affine2D
 
 from rue._arrays import Array
 from rue._check import index_array, whole_number
@@ -53,9 +51,7 @@ MOST_CURRENTS = 25  # arrows on a side
 # Arrows, in cells: the length for probability 1, and for the speed that nine in ten currents are below.
 ARROW, CURRENT, CURRENT_WIDTH = 0.8, 0.85, 0.04
 HEAD = {"headwidth": 3.8, "headlength": 3.8, "headaxislength": 3.3}  # in widths of the arrow
-LAND_LOOK: dict[str, Any] = {"facecolor": style.LAND, "edgecolor": "#9A9A9A", "hatch": "////", "linewidth": 0}
-VISITS_LOOK: dict[str, Any] = {"facecolor": style.SKY, "linewidth": 0, "alpha": 0.8}
-ENDLESS_LOOK: dict[str, Any] = {"facecolor": style.PURPLE, "linewidth": 0, "alpha": 0.8}
+LAND_LOOK: dict[str, Any] = {"facecolor": style.LAND, "edgecolor": "#9A9A9A", "hatch": "////"}
 # Marker, colour, relative size and drawing order of the two ends.
 END_LOOK = {"start": ("o", "#FFFFFF", 1.0, 2.8), "goal": ("*", style.GREEN, 1.6, 3.4)}
 
@@ -123,16 +119,10 @@ def _chosen_samples(
     return np.asarray(order[[0, model.samples // 2, -1]])
 
 
-def _sample_title(model: UMDP, sample: int) -> str:
-    name = short_line(model.sample_name(sample))
-    return f"sample {name}" if model.sample_label is None else name
-
-
 def _sample_panel(model: UMDP, policy: Policy | None, verdict: Evaluation | None, sample: int, count: int) -> MapPanel:
-    name = _sample_title(model, sample)
     if policy is None or verdict is None:
-        return MapPanel(name, sample)
-    title = f"{name}\n{_regret_text(verdict, sample, count)}"
+        return MapPanel(_name(model, sample), sample)
+    title = f"{_name(model, sample)}\n{_regret_text(verdict, sample, count)}"
     return MapPanel(title, sample, *_behaviour(model, policy, expected_visits(model, policy, sample)))
 
 
@@ -145,18 +135,20 @@ def _step_panels(model: UMDP, policy: Policy, verdict: Evaluation, sample: int, 
     for step, mass in zip(wanted, distribution_after(model, policy, sample, wanted), strict=True):
         rest = float(mass[~goal].sum())
         ended = 1.0 - rest if rest < 0.5 else float(mass[goal].sum())  # from the smaller part, which is more exact
-        title = (
-            f"{_sample_title(model, sample)}, after {step} step{'' if step == 1 else 's'}\n"
-            f"regret {_regret(verdict, sample)}; {style.share_text(ended)} at the goal"
-        )
+        title = f"{_name(model, sample)}, after {step} step{'' if step == 1 else 's'}\n"
+        title += f"regret {_regret(verdict, sample)}; {style.share_text(ended)} at the goal"
         panels.append(MapPanel(title, sample, *_behaviour(model, policy, mass)))
     return panels
 
 
+def _name(model: UMDP, sample: int) -> str:
+    name = short_line(model.sample_name(sample))
+    return f"sample {name}" if model.sample_label is None else name
+
+
 def _regret(verdict: Evaluation, sample: int) -> str:
-    """Return the judge's regret in a sample; 0 if it is within the judge's error."""
     regret = float(verdict.regret[sample])
-    return "0" if regret <= verdict.error < np.inf else style.number_text(regret)
+    return "0" if regret <= verdict.error < np.inf else style.number_text(regret)  # 0 up to the judge's error
 
 
 def _regret_text(verdict: Evaluation, sample: int, count: int) -> str:
@@ -217,6 +209,8 @@ class CellGrid:
         self.degrees = degrees if self.metric and all(one is not None and one.size > 1 for one in degrees) else None
         self.depth = _numbers(layout, "depth", self.rows, self.columns)  # metres, not a number on land
         self.shallow = None if layout.get("shallow") is None else float(layout["shallow"])  # metres
+        deep = self.depth is not None and self.shallow is not None and min(self.rows, self.columns) > 1
+        self.is_shallow = deep and np.nanmin(self.depth) < self.shallow < np.nanmax(self.depth)  # somewhere
         self.credit = short_line(str(layout.get("credit", "")), 200)
         self.empty = np.isnan(self.field(np.ones(graph.states)))  # [rows, columns], cells without a state
 
@@ -230,16 +224,6 @@ class CellGrid:
         result = np.full(self.rows * self.columns, np.nan)
         result[self.cell[self.cell >= 0]] = values[self.cell >= 0]
         return result.reshape(self.rows, self.columns)
-
-    @property
-    def levels(self) -> list[float]:
-        """Return the depths of contour lines: round ones, and `shallow`."""
-        if self.depth is None or self.shallow is None or min(self.rows, self.columns) < 2:
-            return []
-        least, most = float(np.nanmin(self.depth)), float(np.nanmax(self.depth))
-        ticks = MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(least, most)
-        others = [float(level) for level in ticks if abs(level - self.shallow) > 0.1 * (most - least)]
-        return sorted(level for level in (*others, self.shallow) if least < level < most)
 
 
 def _grid_of(graph: Graph) -> CellGrid:
@@ -287,7 +271,7 @@ class _Map:
     def __init__(self, model: UMDP, grid: CellGrid, panels: Sequence[MapPanel], *, at_a_time: bool) -> None:
         self.model, self.grid, self.panels = model, grid, panels
         self.at_a_time = at_a_time  # squares show the probability to be there at a time instead of expected visits
-        self.on = grid.cell >= 0
+        self.on, self.has_degrees = grid.cell >= 0, grid.degrees is not None
         self.across, self.width = _arrangement(grid, len(panels))  # panels side by side, and inches of each
         self.height = self.width * grid.rows / grid.columns
         self.inches = self.width / grid.columns  # of a cell
@@ -323,23 +307,23 @@ class _Map:
             unused.set_visible(False)
         if self.has_bar:
             high = float(np.clip(self.height, 1.2, 4.0)) / self.height
-            left = 1 + (DEGREES + 0.4 if bool(self.grid.degrees) else 0.2) / self.width
+            left = 1 + (DEGREES + 0.4 if self.has_degrees else 0.2) / self.width
             place = axes[self.across - 1].inset_axes((left, 1 - high, BAR / self.width, high))
             figure.colorbar(ScalarMappable(self.costs, style.COSTS), cax=place, label="cost of entering a cell")
         return figure
 
-    def _build(self, signs: Sequence[PathPatch | Line2D]) -> tuple[Figure, Array]:
+    def _build(self, signs: Sequence[Patch | Line2D]) -> tuple[Figure, Array]:
         """Return the figure with its legend, its credit and empty panels. Panels have their exact size in inches."""
         labels = [str(sign.get_label()) for sign in signs]
         title = max(style.text_width(line, style.LARGE) for one in self.panels for line in one.title.split("\n"))
         across, down = self.across, ceil(len(self.panels) / self.across)
         gap = max(0.0, title - self.width) + GAP
-        beside = RIGHT + max(BAR_ROOM * self.has_bar + 2 * DEGREES * bool(self.grid.degrees), title - self.width)
+        beside = RIGHT + max(BAR_ROOM * self.has_bar + 2 * DEGREES * self.has_degrees, title - self.width)
         end = LEFT + across * self.width + (across - 1) * gap
         longest = max((style.text_width(text, style.NORMAL) for text in labels), default=0.0)
         wide = max(end + beside, LEFT + LONGEST_SIGN + longest + RIGHT)
         columns = style.legend_columns(labels, wide - LEFT)
-        above = ABOVE + DEGREES * bool(self.grid.degrees)
+        above = ABOVE + DEGREES * self.has_degrees
         foot = LINE * ceil(len(signs) / columns) + CREDIT * bool(self.grid.credit) + 0.08
         high = foot + down * (self.height + above + BELOW)
         figure = Figure(figsize=(wide, high))
@@ -354,7 +338,7 @@ class _Map:
         figure.legend(
             signs, labels, loc="upper left", bbox_to_anchor=(LEFT / wide, foot / high), ncols=columns, borderpad=0,
             borderaxespad=0, columnspacing=1.5, handlelength=LONGEST_SIGN * letters, handleheight=WIDEST_SIGN * letters,
-            labelspacing=(LINE - WIDEST_SIGN) * letters, handler_map={PathPatch: HandlerPatch(patch_func=_centred)},
+            labelspacing=(LINE - WIDEST_SIGN) * letters,
         )  # fmt: skip
         figure.text(LEFT / wide, 0.08 / high, self.grid.credit, fontsize=style.SMALL, color=style.FAINT, wrap=True)
         return figure, axes.ravel()
@@ -382,11 +366,10 @@ class _Map:
         grid = self.grid
         x, y = grid.x_edge, grid.y_edge
         axes.set(xlim=(x[0], x[-1]), ylim=(y[-1], y[0]), xlabel=grid.axis[0], ylabel=grid.axis[1] if first else "")
-        axes.set_title(title, loc="left", pad=22.0 if bool(self.grid.degrees) else 8.0, linespacing=1.3)
-        for axis, most in ((axes.xaxis, 8 if grid.metric else 10), (axes.yaxis, 8)):
-            axis.set_major_locator(MaxNLocator(most, integer=not grid.metric, min_n_ticks=1, steps=[1, 2, 5, 10]))
+        axes.set_title(title, loc="left", pad=22.0 if self.has_degrees else 8.0, linespacing=1.3)
+        axes.locator_params(nbins=8, integer=not grid.metric, min_n_ticks=1, steps=[1, 2, 5, 10])
         axes.tick_params(length=3, labelleft=first)
-        if bool(self.grid.degrees):
+        if self.has_degrees:
             _add_degrees(axes, grid, last)
         if max(grid.rows, grid.columns) <= MOST_FRAMED:
             look: dict[str, Any] = {"color": style.BLACK, "alpha": 0.1, "linewidth": 0.4, "zorder": 1.5}
@@ -398,7 +381,7 @@ class _Map:
         half = np.broadcast_to(np.asarray(side) * self.grid.unit / 2, cell.shape)
         corners = zip(*self.grid.places(cell), half, strict=True)
         patches = [Rectangle((x - h, y - h), 2 * h, 2 * h) for x, y, h in corners]
-        axes.add_collection(PatchCollection(patches, **look), autolim=False)
+        axes.add_collection(PatchCollection(patches, **{"linewidth": 0, **look}), autolim=False)
 
     def _add_arrows(self, axes: Axes, state: Array, east: Array, north: Array, *, width: float, **look: Any) -> None:
         """Draw arrows at states; their lengths and widths are in cells."""
@@ -422,15 +405,11 @@ class _Map:
         if obstacle is not None and (obstacle > 0).any():
             on = np.flatnonzero((obstacle > 0) & self.on)
             face = [(*to_rgb(style.STONE), a) for a in obstacle[on]]
-            self._add_squares(axes, grid.cell[on], 0.86, zorder=1.8, label="obstacle", facecolor=face, linewidth=0)
-        if grid.depth is not None and grid.levels:
-            lines = axes.contour(
-                grid.x, grid.y, np.ma.masked_invalid(grid.depth),
-                levels=grid.levels, linewidths=[1.7 if level == grid.shallow else 0.7 for level in grid.levels],
-                colors=[style.DEPTH], zorder=2.6,
-            )  # fmt: skip
-            for text in axes.clabel(lines, fmt="%g m", fontsize=style.SMALL, inline=False, zorder=3.2):
-                text.set_path_effects(style.HALO)
+            self._add_squares(axes, grid.cell[on], 0.86, zorder=1.8, label="obstacle", facecolor=face)
+        for levels, width in ((4, 0.7), ([grid.shallow], 1.7)) if grid.is_shallow else ():
+            look = {"levels": levels, "linewidths": width, "colors": style.DEPTH, "zorder": 2.6}
+            lines = axes.contour(grid.x, grid.y, np.ma.masked_invalid(grid.depth), **look)
+            axes.clabel(lines, fmt="%g m", fontsize=style.SMALL)
 
     def _draw_currents(self, axes: Axes, panel: MapPanel) -> None:
         current, stride = self._current(panel), self.stride
@@ -449,11 +428,11 @@ class _Map:
         if self.grid.heading is None:
             self._draw_letters(axes, on, visits, chance)
             return
-        finite, endless = on[np.isfinite(visits[on])], on[np.isinf(visits[on])]
-        side = np.sqrt(np.minimum(visits[finite] / self.full, 1.0))
-        self._add_squares(axes, self.grid.cell[finite], side, zorder=2, label="visits", **VISITS_LOOK)
-        if endless.size:
-            self._add_squares(axes, self.grid.cell[endless], 1.0, zorder=2, label="for ever", **ENDLESS_LOOK)
+        for which, colour, label in ((np.isfinite, style.SKY, "visits"), (np.isinf, style.PURPLE, "for ever")):
+            some = on[which(visits[on])]
+            side = np.sqrt(np.minimum(visits[some] / self.full, 1.0))
+            if some.size:
+                self._add_squares(axes, self.grid.cell[some], side, zorder=2, label=label, color=colour, alpha=0.8)
         graph = self.model.graph
         choice = np.flatnonzero(seen[graph.choice_state] & (chance >= LEAST_CHANCE))
         state = graph.choice_state[choice]
@@ -470,7 +449,7 @@ class _Map:
         best = np.array([a + chance[a:b].argmax() for a, b in zip(begin, end, strict=True)], int)
         action, opacity = graph.action[best], _opacity(visits[on], self.full, 0.15, 0.8)
         face = [(*to_rgb(f"C{a}"), f) for a, f in zip(action, opacity, strict=True)]
-        self._add_squares(axes, cell, 1.0, zorder=2, facecolor=face, linewidth=0, label="policy")
+        self._add_squares(axes, cell, 1.0, zorder=2, facecolor=face, label="policy")
         if self.inches < WRITTEN:
             return
         look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "linespacing": 1.0, "zorder": 3}
@@ -484,15 +463,15 @@ class _Map:
         for name, cells in self._ends.items():
             axes.plot(*self.grid.places(cells), **_end_mark(name, size))
 
-    def _signs(self) -> Iterator[PathPatch | Line2D]:
+    def _signs(self) -> Iterator[Patch | Line2D]:
         """Yield the legend entries of all that some panel shows. Arrows and squares have their sizes on the map."""
         grid, inches = self.grid, self.inches
         yield from (Line2D([], [], **_end_mark(name, 8.0)) for name in self._ends)
         if np.any(self.model.scenery.get("obstacle", 0)):
-            yield _square(0.17, "obstacle", facecolor=style.STONE)
+            yield _sign("s", 0.17, "obstacle", style.STONE)
         if grid.empty.any():
-            yield _square(0.2, "land" if grid.depth is not None else "no state", **LAND_LOOK)
-        if grid.shallow in grid.levels:
+            yield Patch(label="land" if grid.depth is not None else "no state", **LAND_LOOK)
+        if grid.is_shallow:
             yield Line2D([], [], color=style.DEPTH, linewidth=1.7, label=f"depth {grid.shallow:g} m")
         if self.speed > 0:
             scale = CURRENT * self.stride * inches / self.speed
@@ -506,17 +485,17 @@ class _Map:
             graph = self.model.graph
             for action in np.unique(graph.action[(~graph.goal & self.on)[graph.choice_state]]).tolist():
                 name = short_line(graph.action_name(action))
-                yield _square(0.2, f"{_letter(action)}  {name}", facecolor=f"C{action}", alpha=0.8)
-            yield _square(0.0, f"the likeliest action and its probability if below 1 ({fainter})")
+                yield _sign("s", 0.2, f"{_letter(action)}  {name}", f"C{action}", alpha=0.8)
+            yield _sign("", 0.0, f"the likeliest action and its probability if below 1 ({fainter})", "none")
             return
         if self.finite.size < self.visits.size:
-            yield _square(min(inches, WIDEST_SIGN), "visited for ever", **ENDLESS_LOOK)
+            yield _sign("s", min(inches, WIDEST_SIGN), "visited for ever", style.PURPLE, alpha=0.8)
         if self.finite.size:
             shown = _round_number(self.full * min(1.0, (WIDEST_SIGN / inches) ** 2))
             more = " or more" if shown == self.full else f" (a full square: {self.full:g} or more)"
             what = "probability to be there:" if self.at_a_time else "expected visits:"
             label = f"{what} {shown:g}{more if self.finite.max() > MOST_FULL else ''}"
-            yield _square(inches * (shown / self.full) ** 0.5, label, **VISITS_LOOK)
+            yield _sign("s", inches * (shown / self.full) ** 0.5, label, style.SKY, alpha=0.8)
         likely = _round_number(min(1.0, LONGEST_SIGN / ARROW / inches))
         label = f"action of the policy, probability {likely:g} ({fainter})"
         yield _arrow(ARROW * inches * likely, self.arrow_width * inches, label, style.INK)
@@ -549,27 +528,17 @@ def _linear(place: Array, degrees: Array) -> Any:
     return np.poly1d(np.polyfit(place, degrees, 1)), np.poly1d(np.polyfit(degrees, place, 1))
 
 
-def _square(side: float, label: str, **look: Any) -> PathPatch:
-    """Return a legend sign: a square of that many inches."""
-    points = side * style.POINTS
-    path = Rectangle((-points / 2, -points / 2), points, points)
-    return PathPatch(path.get_path().transformed(path.get_patch_transform()), label=label, **{"linewidth": 0, **look})
+def _sign(marker: Any, inches: float, label: str, color: str, **look: Any) -> Line2D:
+    """Return a legend entry: a marker of that size."""
+    size = inches * style.POINTS
+    return Line2D([], [], linestyle="none", marker=marker, markersize=size, color=color, mew=0, label=label, **look)
 
 
-def _arrow(length: float, width: float, label: str, colour: str) -> PathPatch:
-    """Return a legend sign: an arrow of that many inches, of the shape that `HEAD` describes."""
-    long, wide = length * style.POINTS, width * style.POINTS
-    head = {"head_width": HEAD["headwidth"] * wide, "head_length": min(HEAD["headlength"] * wide, long)}
-    path = FancyArrow(-long / 2, 0, long, 0, width=wide, length_includes_head=True, **head).get_path()
-    return PathPatch(path, label=label, facecolor=colour, linewidth=0)
-
-
-def _centred(
-    *, orig_handle: PathPatch, xdescent: float, ydescent: float, width: float, height: float, **_: object
-) -> PathPatch:
-    """Return a legend sign in the middle of its place."""
-    middle = Affine2D().translate((width - xdescent) / 2, (height - ydescent) / 2)
-    return PathPatch(orig_handle.get_path().transformed(middle))
+def _arrow(length: float, width: float, label: str, color: str) -> Line2D:
+    """Return a legend entry: an arrow of the shape that `HEAD` describes."""
+    head = {"head_width": HEAD["headwidth"] * width, "head_length": min(HEAD["headlength"] * width, length)}
+    shape = FancyArrow(-length / 2, 0, length, 0, width=width, length_includes_head=True, **head)
+    return _sign(shape.get_path(), length, label, color)
 
 
 def _end_mark(name: str, size: float) -> dict[str, Any]:

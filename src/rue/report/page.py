@@ -58,14 +58,13 @@ class PagePolicy(NamedTuple):
     """What a policy does: its first rows, and its map if the model is a grid."""
 
     name: str
-    table: Table
-    map: PageFigure | None = None
+    table: str
+    map: PageFigure | None
 
     @property
-    def bytes(self) -> int:
+    def letters(self) -> int:
         """Return about how much of the page it takes."""
-        cells = sum(len(cell.text) for row in self.table.rows for cell in row.all_cells)
-        return cells + (len(self.map.body) if self.map else 0)
+        return len(self.table) + (len(self.map.body) if self.map else 0)
 
 
 def experiment_page(
@@ -93,16 +92,12 @@ def experiment_page(
         methods=len({name for group in results.groups for name in group.methods}),
         days=sorted({record["finished"][:10] for record in runs if "finished" in record}),
         seconds={key: sum(float(record.get(key, 0.0)) for record in runs) for key in ("seconds", "wall_seconds")},
-        ending=summary.how_it_ended(runs, results),
-        kinds=summary.listed([summary.problems_text(group) for group in results.groups]),
-        findings=summary.findings,
         significant=SIGNIFICANT,
-        groups=results.groups,
-        tables=[replace(table, title=_without_group(table)) for table in result_tables],
+        results=results,
+        tables=[replace(one, title=one.title.removeprefix(f"{one.group}: ").capitalize()) for one in result_tables],
         figures=experiment_figures(results),
         problems=problems,
         is_complete=is_complete,
-        method_table=tables.method_table,
         runs=runs,
         run_tables=[tables.stopped_table(problems), tables.time_table(problems), tables.parameter_table(problems)],
         facts=[*_different("versions", runs), *_different("machine", runs)],
@@ -132,13 +127,11 @@ def compare_page(
     room = MOST_BYTES
     for name, solution in ranked.items():
         problem.policies.append(_page_policy(model, name, solution.policy, with_map=room > 0))
-        room -= problem.policies[-1].bytes
+        room -= problem.policies[-1].letters
     return _render(
         "comparison.html.j2",
         title=model_text,
-        summary=summary.comparison(problem),
         problem=problem,
-        table=tables.method_table(problem, proved=False),
         facts=[
             ("Model", model_text),
             *((name, repr(solution.solver)) for name, solution in ranked.items()),
@@ -163,13 +156,8 @@ def _render(template: str, **values: Any) -> str:
     environment = Environment(
         loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template(template).render(version=versions().get("rue", "unknown"), count=count, **values)
-
-
-def _without_group(table: Table) -> str:
-    """Return the title of a table without its group, below whose name it is."""
-    title = table.title.removeprefix(f"{table.group}: ")
-    return title[:1].upper() + title[1:]
+    environment.globals.update(count=count, text=summary, method_table=tables.method_table)
+    return environment.get_template(template).render(version=versions().get("rue", "unknown"), **values)
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
@@ -228,7 +216,7 @@ def _add_policies(
             problem.troubles.append(f"The policy of {name} cannot be shown: {error}.")
             continue
         problem.policies.append(policy)
-        room -= policy.bytes
+        room -= policy.letters
     return room > 0
 
 
@@ -263,7 +251,8 @@ def _without_garbage() -> Iterator[None]:
 
 
 def _page_policy(model: UMDP, name: str, policy: Policy, *, with_map: bool = True) -> PagePolicy:
-    return PagePolicy(name, tables.policy_table(name, policy), map_figure(model, name, policy) if with_map else None)
+    table = tables.policy_table(name, policy).html()
+    return PagePolicy(name, table, map_figure(model, name, policy) if with_map else None)
 
 
 @_without_garbage()

@@ -28,11 +28,14 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def problems_text(group: Group) -> str:
-    """Return `5 of disaster in 2 sizes, 4×4 to 6×6`."""
-    sizes = [size for size in group.sizes if size]
-    kinds = f" in {count(len(sizes), 'size')}, {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else ""
-    return f"{len(group.problems)} of {group.name}{kinds or ''.join(f' ({size})' for size in sizes)}"
+def problems(groups: Sequence[Group]) -> str:
+    """Return `5 of disaster in 2 sizes, 4×4 to 6×6 and 3 of medical`."""
+    texts = []
+    for group in groups:
+        sizes = [size for size in group.sizes if size]
+        kinds = f" in {count(len(sizes), 'size')}, {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else ""
+        texts.append(f"{len(group.problems)} of {group.name}{kinds or ''.join(f' ({size})' for size in sizes)}")
+    return listed(texts)
 
 
 def how_it_ended(records: Sequence[Record], results: Results) -> str:
