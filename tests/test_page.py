@@ -353,7 +353,7 @@ def test_the_bound_of_a_comparison_is_told_once():
 def test_a_comparison_in_which_nobody_reaches_the_goal():
     status = {"average": "solved", "best": "time_limit"}
     records = {name: record("a", name, [math.inf], proved=0.5, status=one) for name, one in status.items()}
-    text, stopped = summary.comparison(tables.ProblemRuns("", records))
+    text, stopped = summary.comparison(tables.ProblemRuns("", "a", ("", ""), records))
     assert text.startswith("No method found a policy that surely reaches the goal") and "best" in stopped
 
 

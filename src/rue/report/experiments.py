@@ -188,19 +188,15 @@ def _draw_panels(
         raise BadInput("no run has a result; expected some that did not fail")
     styles = method_styles(list(dict.fromkeys(method for group in groups for method in group.methods)))
     across = min(len(groups), ACROSS)
-    down = -(-len(groups) // across)
     width = max(across * size[0], 5.4)
     columns = style.legend_columns(list(styles), width)
     rows = -(-len(styles) // columns) if legend else 0
-    layout = ConstrainedLayoutEngine(wspace=0.05)
-    figure = Figure(figsize=(width, down * size[1] + rows * LEGEND_ROW + 0.1), layout=layout)
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    for axes, group in zip(panels, groups, strict=False):
+    height = -(-len(groups) // across) * size[1] + rows * LEGEND_ROW + 0.1
+    figure, panels = style.panels(len(groups), across, (width, height), ConstrainedLayoutEngine(wspace=0.05))
+    for axes, group in zip(panels, groups, strict=True):
         style.plain_axes(axes)
         draw(axes, group, styles)
         axes.set_title(short_line(group.name, 36), loc="left")
-    for axes in panels[len(groups) :]:
-        axes.set_visible(False)
     if legend:
         handles = [Line2D([], [], linestyle=one.line, **one.mark) for one in styles.values()]
         figure.legend(handles, list(styles), loc="outside lower left", ncols=columns, handlelength=3.2)

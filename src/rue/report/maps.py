@@ -8,12 +8,9 @@ the probability of choice c there, a map shows, for each state,
 
 after t steps it is the same with the probability to be at node i then. Without directions (`heading` in the layout) a
 cell has the colour and the letter of its likeliest action instead.
-
-`graph.layout` says where states are: cells are numbered row by row from the top, which is north. With a `cell_size` the
-axes have kilometres from the south-west corner, without one the numbers of rows and columns.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10
 from typing import Any, NamedTuple
 
@@ -31,16 +28,16 @@ from rue._arrays import Array
 from rue._check import index_array, whole_number
 from rue._text import short_line
 from rue.errors import BadInput
+from rue.grid_layout import CellGrid, read_grid
 from rue.judge import Evaluation, evaluate
-from rue.model import UMDP, Graph
+from rue.model import UMDP
 from rue.policy import Policy
 from rue.report import style
-from rue.visits import distribution_after, expected_visits
+from rue.visits import distribution_after, expected_visits, state_behaviour
 
 MOST_PANELS, MOST_ASKED = 4, 60  # without `samples` or `steps`, and with them
 LEAST_VISITS, LEAST_CHANCE = 1e-3, 0.05  # smaller ones are not drawn
 MOST_FULL = 2.0  # visits of a full square: where a policy waits for long, others should still be seen
-LARGEST = 1e9  # the largest metre or degree that a layout may have
 # Inches around the panels.
 LEFT, RIGHT, GAP, ABOVE, BELOW, DEGREES = 0.62, 0.2, 0.3, 0.58, 0.52, 0.3
 BAR, BAR_ROOM, CREDIT = 0.16, 0.85, 0.4
@@ -74,7 +71,7 @@ def draw_map(
 
     An arrow of probability 1 is 0.8 cells long. Expected visits below 0.001 and probabilities below 0.05 are not drawn.
     """
-    grid = _grid_of(model.graph)
+    grid = read_grid(model.graph)
     asked = max(0 if part is None else np.size(part) for part in (samples, steps)) + overview
     if asked > MOST_ASKED:
         raise BadInput(f"there are {asked} panels to draw; expected at most {MOST_ASKED}")
@@ -123,7 +120,7 @@ def _sample_panel(model: UMDP, policy: Policy | None, verdict: Evaluation | None
     if policy is None or verdict is None:
         return MapPanel(_name(model, sample), sample)
     title = f"{_name(model, sample)}\n{_regret_text(verdict, sample, count)}"
-    return MapPanel(title, sample, *_behaviour(model, policy, expected_visits(model, policy, sample)))
+    return MapPanel(title, sample, *state_behaviour(policy, expected_visits(model, policy, sample)))
 
 
 def _step_panels(model: UMDP, policy: Policy, verdict: Evaluation, sample: int, steps: Sequence[int]) -> list[MapPanel]:
@@ -137,7 +134,7 @@ def _step_panels(model: UMDP, policy: Policy, verdict: Evaluation, sample: int, 
         ended = 1.0 - rest if rest < 0.5 else float(mass[goal].sum())  # from the smaller part, which is more exact
         title = f"{_name(model, sample)}, after {step} step{'' if step == 1 else 's'}\n"
         title += f"regret {_regret(verdict, sample)}; {style.share_text(ended)} at the goal"
-        panels.append(MapPanel(title, sample, *_behaviour(model, policy, mass)))
+        panels.append(MapPanel(title, sample, *state_behaviour(policy, mass)))
     return panels
 
 
@@ -164,104 +161,6 @@ def _regret_text(verdict: Evaluation, sample: int, count: int) -> str:
     return f"{text} ({which} of {samples})" if which else text
 
 
-def _behaviour(model: UMDP, policy: Policy, mass: Array) -> tuple[Array, Array]:  # [S], [C]
-    """Return the visits of each state and the probability of each choice there, from those of the nodes.
-
-    In a state that is visited for ever only nodes that are visited for ever count, all alike.
-    """
-    graph = model.graph
-    visits = np.bincount(policy.node_state, mass, graph.states)
-    endless = np.isinf(visits)[policy.node_state]
-    weight = np.where(endless, np.isinf(mass), np.where(np.isinf(mass), 0.0, mass))
-    node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
-    flow = np.bincount(policy.choice, policy.weight * weight[node], graph.choices)
-    total = np.bincount(policy.node_state, weight, graph.states)[graph.choice_state]
-    return visits, np.divide(flow, total, out=np.zeros(graph.choices), where=total > 0)
-
-
-class CellGrid:
-    """A grid of cells and the states on it, as the layout of a graph describes them."""
-
-    def __init__(self, graph: Graph) -> None:
-        layout = graph.layout
-        self.rows, self.columns = layout["grid"]
-        self.cell = _cells(graph, self.rows * self.columns, layout.get("cell"))  # [S], −1: on no cell
-        size = layout.get("cell_size")
-        if size is not None and not 1 / LARGEST <= float(size) <= LARGEST:
-            raise ValueError(f"its cells have a size of {size} metres")
-        self.metric = size is not None  # kilometres go up, rows go down
-        self.unit = float(size) / 1000.0 if self.metric else 1.0  # side of a cell, in the units of the axes
-        begin = 0.5 * self.metric
-        self.x = (np.arange(self.columns) + begin) * self.unit  # middles of cells
-        self.y = (np.arange(self.rows)[:: -1 if self.metric else 1] + begin) * self.unit
-        self.up = self.unit if self.metric else -self.unit
-        self.x_edge = np.append(self.x, self.x[-1] + self.unit) - self.unit / 2
-        self.y_edge = np.append(self.y, self.y[-1] - self.up) + self.up / 2
-        names = ["km north", "km east"] if self.metric else layout.get("axes", ["row", "column"])
-        self.axis = short_line(str(names[1])), short_line(str(names[0]))  # across and up
-        self.heading = _numbers(layout, "heading")  # [actions], degrees clockwise from north
-        actions = graph.action.max(initial=-1) + 1
-        if self.heading is not None and self.heading.size < actions:
-            raise ValueError(f"it has {self.heading.size} headings for {actions} actions")
-        if self.heading is not None and not np.isfinite(self.heading).all():
-            raise ValueError("some action has no heading; expected one for each, or none at all")
-        degrees = _numbers(layout, "longitude", self.columns), _numbers(layout, "latitude", self.rows)
-        self.degrees = degrees if self.metric and all(one is not None and one.size > 1 for one in degrees) else None
-        self.depth = _numbers(layout, "depth", self.rows, self.columns)  # metres, not a number on land
-        self.shallow = None if layout.get("shallow") is None else float(layout["shallow"])  # metres
-        deep = self.depth is not None and self.shallow is not None and min(self.rows, self.columns) > 1
-        self.is_shallow = deep and np.nanmin(self.depth) < self.shallow < np.nanmax(self.depth)  # somewhere
-        self.credit = short_line(str(layout.get("credit", "")), 200)
-        self.empty = np.isnan(self.field(np.ones(graph.states)))  # [rows, columns], cells without a state
-
-    def places(self, cell: Array) -> tuple[Array, Array]:
-        """Return the middles of cells."""
-        row, column = np.divmod(cell, self.columns)
-        return self.x[column], self.y[row]
-
-    def field(self, values: Array) -> Array:  # [rows, columns]
-        """Return the values of states on the grid; not a number where there is no state."""
-        result = np.full(self.rows * self.columns, np.nan)
-        result[self.cell[self.cell >= 0]] = values[self.cell >= 0]
-        return result.reshape(self.rows, self.columns)
-
-
-def _grid_of(graph: Graph) -> CellGrid:
-    if "grid" not in graph.layout:
-        raise BadInput("the model is no grid, so there is no map of it; expected a layout with 'grid'")
-    try:
-        return CellGrid(graph)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise BadInput(f"the layout of the model cannot be drawn: {error}") from None
-
-
-def _cells(graph: Graph, cells: int, given: list[int] | None) -> Array:
-    """Return the cell of each state; unless the layout has them, states are numbered like cells."""
-    if given is None:
-        number = np.arange(graph.states)
-        return np.where(number < cells, number, -1)
-    cell = np.asarray(given, dtype=np.int64)
-    if cell.shape != (graph.states,) or (cell < -1).any() or (cell >= cells).any():
-        raise ValueError(f"its cells are not {graph.states} numbers from 0 to {cells - 1}")
-    states = np.bincount(cell[cell >= 0], minlength=1)
-    if states.max() != 1:
-        raise ValueError(f"cell {states.argmax()} has {states.max()} states; expected one at most, and one somewhere")
-    return cell
-
-
-def _numbers(layout: Mapping[str, Any], name: str, *shape: int) -> Array | None:
-    """Return an array of a layout, or None if it has none."""
-    given = layout.get(name)
-    if given is None:
-        return None
-    values = np.array([np.nan if value is None else float(value) for value in given])
-    if (np.abs(values) > LARGEST).any():
-        raise ValueError(f"its {name} is {values[np.abs(values) > LARGEST][0]} somewhere")
-    if shape and values.size != np.prod(shape):
-        raise ValueError(f"it has {values.size} numbers of {name}; expected {np.prod(shape)}")
-    return values.reshape(shape or -1)
-
-
 class _Map:
     """All panels, and the scales that they share.
 
@@ -286,9 +185,8 @@ class _Map:
         self.finite = self.visits[np.isfinite(self.visits)]
         self.full = float(np.clip(self.finite.max(initial=0.0), LEAST_VISITS, MOST_FULL))  # visits of a full square
         self.stride = ceil(max(grid.rows, grid.columns) / MOST_CURRENTS)  # cells from one current to the next
-        speed = np.concatenate(
-            [np.empty(0), *(np.hypot(*current) for one in panels if (current := self._current(one)))]
-        )
+        currents = [np.hypot(*current) for one in panels if (current := self._current(one))]
+        speed = np.concatenate([np.empty(0), *currents])
         # Nine in ten currents are slower, in m/s.
         self.speed = float(np.quantile(speed, 0.9)) or float(speed.max()) if speed.size else 0.0
 
@@ -303,8 +201,6 @@ class _Map:
             if panel.visits is not None and panel.chance is not None:
                 self._draw_policy(axes[number], panel.visits, panel.chance)
             self._draw_ends(axes[number])
-        for unused in axes[len(self.panels) :]:
-            unused.set_visible(False)
         if self.has_bar:
             high = float(np.clip(self.height, 1.2, 4.0)) / self.height
             left = 1 + (DEGREES + 0.4 if self.has_degrees else 0.2) / self.width
@@ -326,14 +222,11 @@ class _Map:
         above = ABOVE + DEGREES * self.has_degrees
         foot = LINE * ceil(len(signs) / columns) + CREDIT * bool(self.grid.credit) + 0.08
         high = foot + down * (self.height + above + BELOW)
-        figure = Figure(figsize=(wide, high))
-        axes = figure.subplots(
-            down, across, squeeze=False,
-            gridspec_kw={
-                "left": LEFT / wide, "right": end / wide, "bottom": (foot + BELOW) / high, "top": 1 - above / high,
-                "wspace": gap / self.width, "hspace": (above + BELOW) / self.height,
-            },
-        )  # fmt: skip
+        margins = {
+            "left": LEFT / wide, "right": end / wide, "bottom": (foot + BELOW) / high, "top": 1 - above / high,
+            "wspace": gap / self.width, "hspace": (above + BELOW) / self.height,
+        }  # fmt: skip
+        figure, axes = style.panels(len(self.panels), across, (wide, high), None, gridspec_kw=margins)
         letters = style.POINTS / style.NORMAL  # in an inch
         figure.legend(
             signs, labels, loc="upper left", bbox_to_anchor=(LEFT / wide, foot / high), ncols=columns, borderpad=0,
@@ -341,7 +234,7 @@ class _Map:
             labelspacing=(LINE - WIDEST_SIGN) * letters,
         )  # fmt: skip
         figure.text(LEFT / wide, 0.08 / high, self.grid.credit, fontsize=style.SMALL, color=style.FAINT, wrap=True)
-        return figure, axes.ravel()
+        return figure, axes
 
     def _scenery(self, name: str, panel: MapPanel) -> Array | None:  # [S]
         """Return a part of the scenery in a panel's sample, or its mean over all."""
@@ -397,9 +290,8 @@ class _Map:
         cost, obstacle = self._scenery("entry_cost", panel), self._scenery("obstacle", panel)
         if cost is not None and self.has_bar:
             look: dict[str, Any] = {"cmap": style.COSTS, "norm": self.costs, "zorder": 1}
-            axes.pcolormesh(
-                grid.x_edge, grid.y_edge, grid.field(cost), rasterized=grid.rows * grid.columns > 4000, **look
-            )
+            look["rasterized"] = grid.rows * grid.columns > 4000
+            axes.pcolormesh(grid.x_edge, grid.y_edge, grid.field(cost), **look)
         if grid.empty.any():
             self._add_squares(axes, np.flatnonzero(grid.empty), 1.0, zorder=1.2, label="land", **LAND_LOOK)
         if obstacle is not None and (obstacle > 0).any():

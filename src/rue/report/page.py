@@ -38,9 +38,7 @@ from rue.solution import Solution
 from rue.table import Table
 
 MOST_BYTES = 8_000_000  # of maps and other figures of single problems, in the whole page
-MOST_LETTERS = 80  # of the name of a method
 MOST_METHODS = 24  # in one figure
-KEPT_MODELS = 32  # in memory
 # Of a regret, and of the largest value that it is a difference of: more than other machines round differently.
 SAME_REGRET, SAME_VALUE = 1e-6, 1e-9
 
@@ -51,7 +49,6 @@ class PageFigure(NamedTuple):
     title: str
     caption: str
     body: Markup
-    is_image: bool = False
 
 
 class PagePolicy(NamedTuple):
@@ -85,7 +82,7 @@ def experiment_page(
     """
     problems = tables.problems_of(records, results)
     runs = [record for _, _, record in tables.runs_of(problems)]
-    is_complete = _add_policies(problems, lru_cache(KEPT_MODELS)(load_model), load_solution, progress)
+    is_complete = _add_policies(problems, lru_cache(32)(load_model), load_solution, progress)
     return _render(
         "experiment.html.j2",
         title=title or "Experiment",
@@ -118,7 +115,8 @@ def compare_page(
     named = _short_names(sorted(solutions, key=lambda name: solutions[name].max_regret.upper))
     ranked = {short: solutions[name] for name, short in named.items()}
     tested = {short: verdicts[name] for name, short in named.items()} if test is not None and verdicts else {}
-    problem = ProblemRuns("comparison", {name: _record(model, one, tested.get(name)) for name, one in ranked.items()})
+    records = {name: _record(model, one, tested.get(name)) for name, one in ranked.items()}
+    problem = ProblemRuns("comparison", model_text, ("", ""), records)
     regrets = {name: one.regret for name, one in ranked.items()}
     problem.figures.append(regret_figure(model, regrets, "train", bound=problem.bound))
     if test is not None and tested:
@@ -132,12 +130,9 @@ def compare_page(
         "comparison.html.j2",
         title=model_text,
         problem=problem,
-        facts=[
-            ("Model", model_text),
-            *((name, repr(solution.solver)) for name, solution in ranked.items()),
-            ("Versions", _pairs(versions())),
-            ("Machine", _pairs(machine())),
-        ],
+        solvers={name: repr(solution.solver) for name, solution in ranked.items()},
+        versions=_pairs(versions()),
+        machine=_pairs(machine()),
     )
 
 
@@ -152,10 +147,9 @@ def _record(model: UMDP, solution: Solution, verdict: Evaluation | None) -> Reco
 
 
 def _render(template: str, **values: Any) -> str:
+    escaping: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined}
     folder = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(
-        loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = Environment(loader=folder, trim_blocks=True, lstrip_blocks=True, **escaping)
     environment.globals.update(count=count, text=summary, method_table=tables.method_table)
     return environment.get_template(template).render(version=versions().get("rue", "unknown"), **values)
 
@@ -164,7 +158,7 @@ def _short_names(names: Iterable[str]) -> dict[str, str]:
     """Return a short form for each name, with a number where it would not be unique."""
     short: dict[str, str] = {}
     for name in names:
-        cut = short_line(name, MOST_LETTERS)
+        cut = short_line(name, 80)
         short[name] = f"{cut} ({len(short) + 1})" if cut in short.values() else cut
     return short
 
@@ -205,7 +199,7 @@ def _add_policies(
             solution = load_solution(problem.done[name]["key"])
             if solution is None:
                 continue
-            model = load_model(problem.first["problem"])
+            model = load_model(problem.problem)
             _check_unchanged(model, solution.policy, problem.done[name])
             policy = _page_policy(model, name, solution.policy)
             if not problem.figures:
@@ -271,9 +265,8 @@ def regret_figure(
     """Return the regret of each method in each sample; without a bound, in test samples."""
     shown = dict(islice(regrets.items(), MOST_METHODS))
     largest = ", ".join(f"{method} {number_text(max(map(float, regret)))}" for method, regret in shown.items())
-    what, title = (
-        ("sample", "Regret in each sample") if bound is not None else ("test sample", "Regret in test samples")
-    )
+    what = "sample" if bound is not None else "test sample"
+    title = "Regret in each sample" if bound is not None else "Regret in test samples"
     words = f"Regret of {count(len(shown), 'method')} in {count(model.samples, what)}. Largest: {largest}."
     caption = f"The cost above the least that is possible there.{_not_shown(regrets)}"
     return PageFigure(title, caption, svg_element(draw_regrets(model, shown, bound=bound or None), name, words))
@@ -284,10 +277,7 @@ def bounds_figure(solutions: Mapping[str, Solution]) -> PageFigure:
     """Return the bounds of each method over time."""
     shown = dict(islice(solutions.items(), MOST_METHODS))
     words = f"Bounds of {summary.listed([f'{name} {one.objective}' for name, one in shown.items()])} over time."
-    caption = (
-        "The bounds of each method on its own objective over time. Objectives of methods differ."
-        f"{_not_shown(solutions)}"
-    )
+    caption = f"The bounds of each method on its own objective, which methods do not share.{_not_shown(solutions)}"
     return PageFigure("Bounds over time", caption, svg_element(draw_bounds(shown), "bounds", words))
 
 
@@ -303,4 +293,4 @@ def map_figure(model: UMDP, name: str, policy: Policy) -> PageFigure | None:
         return None
     words = f"Map of what the policy of {name} does: how often it visits each place and what it chooses there."
     caption = "Expected visits, and actions." if "heading" in layout else "The likeliest action of each state."
-    return PageFigure(f"Policy of {name} on the map", caption, svg_image(draw_map(model, policy), words), is_image=True)
+    return PageFigure(f"Policy of {name} on the map", caption, svg_image(draw_map(model, policy), words))

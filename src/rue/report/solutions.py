@@ -77,37 +77,24 @@ def _checked(model: UMDP, regrets: Mapping[str, ArrayLike]) -> dict[str, Array]:
 def _bar_panels(model: UMDP, panels: Sequence[Sequence[str]]) -> tuple[Figure, Array]:
     """Return a figure with axes for bars: one panel, or three or four panels side by side."""
     names, title = _sample_names(model)
+    across, stride = (3 if len(panels) <= 9 else 4), ceil(len(names) / 8)
+    size = 3.2 * across, 1.9 * ceil(len(panels) / across) + 0.9
     if len(panels) == 1:
-        methods, across, down, stride = len(panels[0]), 1, 1, 1
+        methods, across, stride = len(panels[0]), 1, 1
         size = float(np.clip(1.4 + 0.16 * len(names) * (methods + 1), 5.5, 14.0)), 4.0 + 0.3 * ceil((methods + 1) / 3)
-    else:
-        across, stride = 3 if len(panels) <= 9 else 4, ceil(len(names) / 8)
-        down = ceil(len(panels) / across)
-        size = 3.2 * across, 1.9 * down + 0.9
-    figure, axes = _panels(len(panels), across, size, sharex=True, sharey=True)
+    figure, axes = style.panels(len(panels), across, size, sharex=True, sharey=True)
     turn: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 5 else {}
-    for axis in axes:
+    for number, axis in enumerate(axes):
         style.plain_axes(axis)
-        style.plain_ticks(axis.yaxis)
-        axis.tick_params(axis="x", length=0)
+        axis.yaxis.set_major_formatter("{x:g}")
         axis.set_xticks(range(0, len(names), stride), names[::stride], **turn)
+        axis.tick_params(axis="x", length=0, labelbottom=number >= len(axes) - across)
     if len(panels) == 1:
         axes[0].set(xlabel=title, ylabel=REGRET)
     else:
         figure.supxlabel(title, fontsize=style.NORMAL)
         figure.supylabel(REGRET, fontsize=style.NORMAL)
     return figure, axes
-
-
-def _panels(number: int, across: int, size: tuple[float, float], **shared: bool) -> tuple[Figure, Array]:
-    """Return a figure with panels row by row; the lowest ones of all columns have tick labels."""
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(ceil(number / across), across, squeeze=False, **shared).ravel()
-    for unused in axes[number:]:
-        unused.set_visible(False)
-    for lowest in axes[max(number - across, 0) : number]:
-        lowest.tick_params(labelbottom=True)
-    return figure, axes[:number]
 
 
 def _sample_names(model: UMDP) -> tuple[list[str], str]:
@@ -121,7 +108,7 @@ def _sample_names(model: UMDP) -> tuple[list[str], str]:
 
 def _draw_curves(table: Mapping[str, Array], label: Mapping[str, str], top: float, bound: float | None) -> Figure:
     """Draw the share of samples with a larger regret; infinite regrets keep a curve above zero."""
-    figure, (axes,) = _panels(1, 1, (7.5, 4.4 + 0.3 * ceil((len(table) + 1) / 3)))
+    figure, (axes,) = style.panels(1, 1, (7.5, 4.4 + 0.3 * ceil((len(table) + 1) / 3)))
     style.plain_axes(axes)
     for name, regret in table.items():
         finite = np.sort(regret[np.isfinite(regret)])
@@ -132,7 +119,7 @@ def _draw_curves(table: Mapping[str, Array], label: Mapping[str, str], top: floa
     samples = next(iter(table.values())).size
     axes.set(xlim=(0, top), ylim=(0, 1.02), xlabel=REGRET, ylabel=f"share of {samples} samples with more")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    style.plain_ticks(axes.xaxis)
+    axes.xaxis.set_major_formatter("{x:g}")
     _add_bound_and_legend(figure, [axes], [axes.axvline], bound)
     return figure
 
@@ -162,7 +149,8 @@ def draw_bounds(solutions: Mapping[str, Solution]) -> Figure:
         if not isinstance(solution, Solution):
             raise BadInput(f"{name} is a {type(solution).__name__}; expected a rue.Solution")
     traces = {name: _trace(solution) for name, solution in solutions.items()}
-    least = max(LEAST, NEGLIGIBLE * max(_largest(one, traces[name]) for name, one in solutions.items()))
+    values = np.concatenate([part for name, one in solutions.items() for part in (*traces[name][:, 1:], one.regret)])
+    least = max(LEAST, NEGLIGIBLE * float(np.abs(values[np.isfinite(values)]).max(initial=0.0)))
     top = {solution.solver.measures: 0.0 for solution in solutions.values()}
     for name, solution in solutions.items():
         bounds = traces[name][:, 1:]
@@ -170,7 +158,7 @@ def draw_bounds(solutions: Mapping[str, Solution]) -> Figure:
         top[solution.solver.measures] = max(top[solution.solver.measures], _axis_end(traces[name]))
     across = min(len(solutions), 3)
     size = 4.4 * across + 0.5, 3.1 * ceil(len(solutions) / across) + 0.5
-    figure, panels = _panels(len(solutions), across, size, sharex=True)
+    figure, panels = style.panels(len(solutions), across, size, sharex=True)
     for axes, (name, solution) in zip(panels, solutions.items(), strict=True):
         _draw_trace(axes, traces[name], top[solution.solver.measures])
         axes.set_title(f"{short_line(name)}: {solution.status.value.replace('_', ' ')}", loc="left")
@@ -178,6 +166,7 @@ def draw_bounds(solutions: Mapping[str, Solution]) -> Figure:
     begin, end = (pick(float(trace[at, 0]) for trace in traces.values()) for pick, at in ((min, 0), (max, -1)))
     for axes in panels[max(len(solutions) - across, 0) :]:
         axes.set(xlabel="seconds", xlim=(begin / 1.2, end))
+        axes.tick_params(labelbottom=True)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=3)
     figure.align_labels()
     return figure
@@ -195,12 +184,6 @@ def _trace(solution: Solution) -> Array:  # [points, 3]
     trace[:, 1] = np.minimum(np.maximum.accumulate(trace[:, 1]), solution.objective.lower)
     trace[:, 2] = np.maximum(np.minimum.accumulate(trace[:, 2]), solution.objective.upper)
     return trace
-
-
-def _largest(solution: Solution, trace: Array) -> float:
-    """Return the largest finite bound or regret of a solution."""
-    values = np.concatenate([trace[:, 1:].ravel(), solution.regret])
-    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def _axis_end(trace: Array) -> float:
@@ -222,7 +205,7 @@ def _draw_trace(axes: Axes, trace: Array, top: float) -> None:
     style.log_ticks(axes.xaxis)
     axes.set_ylim(0, top if top > 0 else 1.0)
     style.plain_axes(axes)
-    style.plain_ticks(axes.yaxis)
+    axes.yaxis.set_major_formatter("{x:g}")
     _write_last_bounds(axes, trace[-1], top)
 
 

@@ -9,10 +9,10 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from decimal import ROUND_FLOOR, Context
-from functools import cache, lru_cache, wraps
+from functools import lru_cache, wraps
 from io import BytesIO
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote
 from xml.dom.minidom import parseString
 
@@ -26,7 +26,6 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.textpath import TextPath
-from matplotlib.ticker import FuncFormatter
 
 from rue.errors import BadInput
 from rue.formats.files import write_bytes
@@ -41,7 +40,6 @@ HALO = [withStroke(linewidth=2.5, foreground="white")]  # a rim around letters, 
 SMALL, NORMAL, LARGE = 8.0, 9.5, 11.0  # font sizes in points
 POINTS = 72.0  # in an inch
 PIXELS = 88  # of a page, for an inch of a figure
-NARROWEST = 0.8  # of its full width: a narrower page scrolls a figure
 LEGEND_HANDLE = 0.75  # inches of a legend entry besides its text
 SURE = 1e-12  # rounding of probabilities
 # No date and no version, so that equal figures are equal bytes.
@@ -50,14 +48,10 @@ METADATA: dict[str, dict[str, None]] = {
     ".svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
     ".pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
 }
+SETTINGS = mpl.rc_params_from_file(Path(__file__).with_name("rue.mplstyle"), use_default_template=True)
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@cache
-def _settings() -> mpl.RcParams:
-    return mpl.rc_params_from_file(Path(__file__).with_name("rue.mplstyle"), use_default_template=True)
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
@@ -68,8 +62,7 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
         with mpl.rc_context(), warnings.catch_warnings():
             # A letter that the font lacks is drawn as a box, which the reader sees.
             warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
-            mpl.rcdefaults()
-            mpl.rcParams.update(_settings())
+            mpl.rcParams.update(SETTINGS)
             return draw(*args, **kwargs)
 
     return wrapped
@@ -132,9 +125,9 @@ def _svg(figure: Figure) -> str:
 
 
 def _widths(figure: Figure) -> str:
-    """Return the largest and the smallest width of a figure on the page, as CSS variables."""
+    """Return the largest and the smallest width of a figure on the page, as CSS variables; below that it scrolls."""
     pixels = figure.get_figwidth() * PIXELS
-    return f"--wide:{pixels:.0f}px;--least:{pixels * NARROWEST:.0f}px"
+    return f"--wide:{pixels:.0f}px;--least:{pixels * 0.8:.0f}px"
 
 
 @lru_cache(maxsize=256)
@@ -152,16 +145,20 @@ def legend_columns(labels: Sequence[str], inches: float) -> int:
     return 1
 
 
+def panels(number: int, across: int, size: tuple[float, float], layout: Any = "constrained", **more: Any) -> Any:
+    """Return a figure of that size, and its panels row by row."""
+    figure = Figure(figsize=size, layout=layout)
+    axes = figure.subplots(-(-number // across), across, squeeze=False, **more).ravel()
+    for unused in axes[number:]:
+        unused.remove()
+    return figure, axes[:number]
+
+
 def plain_axes(axes: Axes) -> None:
     """Remove the upper and the right frame line, and draw faint horizontal lines."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y")
     axes.set_axisbelow(True)
-
-
-def plain_ticks(axis: Axis) -> None:
-    """Write each tick value in full, without a common power of ten at the end of the axis."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def log_ticks(axis: Axis) -> None:
@@ -174,8 +171,8 @@ def log_ticks(axis: Axis) -> None:
         text = f"{value:g}"
         return text if high < 10 * low or text.strip("0.")[0] in "25" else ""
 
-    plain_ticks(axis)
-    axis.set_minor_formatter(FuncFormatter(between))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(between)
 
 
 def number_text(value: float) -> str:

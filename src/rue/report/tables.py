@@ -26,25 +26,17 @@ class ProblemRuns:
     """All records of one problem, by method, and what the page shows of them."""
 
     id: str  # on the page
+    problem: str
+    place: tuple[str, str]  # group and size
     records: Mapping[str, Record]
     figures: list[Any] = field(default_factory=list)
     policies: list[Any] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
     @property
-    def first(self) -> Record:
-        """Return any of the records, for what they share."""
-        return next(iter(self.records.values()))
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """Return the group and the size."""
-        return self.first["group"], self.first["size"]
-
-    @property
     def seed(self) -> str:
         """Return what tells a problem from others of its size: `seed 3`."""
-        seed = re.search(r"[:,]seed=(\d+)", self.first["problem"])
+        seed = re.search(r"[:,]seed=(\d+)", self.problem)
         return f"seed {seed[1]}" if seed else ""
 
     @property
@@ -98,7 +90,11 @@ def problems_of(records: Sequence[Record], results: Results) -> list[ProblemRuns
     for record in records:
         found.setdefault(problem_of(record), {})[label[record["key"]]] = record
     order = [(group.name, problem) for group in results.groups for problem in group.problems]
-    return [ProblemRuns(f"problem-{number}", found[key]) for number, key in enumerate(order, 1)]
+    problems = []
+    for number, key in enumerate(order, 1):
+        first = next(iter(found[key].values()))
+        problems.append(ProblemRuns(f"problem-{number}", first["problem"], (first["group"], first["size"]), found[key]))
+    return problems
 
 
 def runs_of(problems: Sequence[ProblemRuns]) -> list[tuple[ProblemRuns, str, Record]]:
