@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 import rue
 from rue import parsing
+from rue.experiments.problems import ProblemRuns
 from rue.experiments.results import Results
 from rue.experiments.tables import make_tables
 from rue.experiments.work import machine, versions
@@ -353,7 +354,7 @@ def test_the_bound_of_a_comparison_is_told_once():
 def test_a_comparison_in_which_nobody_reaches_the_goal():
     status = {"average": "solved", "best": "time_limit"}
     records = {name: record("a", name, [math.inf], proved=0.5, status=one) for name, one in status.items()}
-    text, stopped = summary.comparison(tables.ProblemRuns("", "a", ("", ""), records))
+    text, stopped = summary.comparison(ProblemRuns("a", records))
     assert text.startswith("No method found a policy that surely reaches the goal") and "best" in stopped
 
 

@@ -9,7 +9,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,8 @@ from markupsafe import Markup
 
 from rue._text import short_line
 from rue.errors import BadInput, RueError
-from rue.experiments.results import Results
+from rue.experiments.problems import ProblemRuns, problems_of
+from rue.experiments.results import Results, Samples
 from rue.experiments.statistics import SIGNIFICANT
 from rue.experiments.store import Record
 from rue.experiments.work import machine, versions
@@ -32,12 +33,13 @@ from rue.report import summary, tables
 from rue.report.experiments import draw_experiment
 from rue.report.maps import draw_map
 from rue.report.solutions import draw_bounds, draw_regrets
-from rue.report.style import number_text, svg_element, svg_image
-from rue.report.tables import ProblemRuns, count
+from rue.report.style import bound_text, number_text, svg_element, svg_image
+from rue.report.tables import count
 from rue.solution import Solution
 from rue.table import Table
 
 MOST_BYTES = 8_000_000  # of maps and other figures of single problems, in the whole page
+SETS: tuple[Samples, ...] = ("train", "test")
 MOST_METHODS = 24  # in one figure
 # Of a regret, and of the largest value that it is a difference of: more than other machines round differently.
 SAME_REGRET, SAME_VALUE = 1e-6, 1e-9
@@ -64,6 +66,17 @@ class PagePolicy(NamedTuple):
         return len(self.table) + (len(self.map.body) if self.map else 0)
 
 
+@dataclass(eq=False)
+class PageProblem:
+    """A problem on the page: its runs, figures and policies, and why some policies are not shown."""
+
+    number: int
+    runs: ProblemRuns
+    figures: list[PageFigure] = field(default_factory=list)
+    policies: list[PagePolicy] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+
 def experiment_page(
     records: Sequence[Record],
     results: Results,
@@ -80,24 +93,27 @@ def experiment_page(
     `load_model` reads a model from its text in a record, and `load_solution` returns a kept solution by its key: they
     are called for the problems whose policies are shown. `progress` gets how many policies are done and planned.
     """
-    problems = tables.problems_of(records, results)
-    runs = [record for _, _, record in tables.runs_of(problems)]
+    problems = [PageProblem(number, runs) for number, runs in enumerate(problems_of(records, results), 1)]
+    runs = [(one.number, one.runs, name, record) for one in problems for name, record in one.runs.records.items()]
+    records = [record for *_, record in runs]
     is_complete = _add_policies(problems, lru_cache(32)(load_model), load_solution, progress)
     return _render(
         "experiment.html.j2",
         title=title or "Experiment",
         methods=len({name for group in results.groups for name in group.methods}),
-        days=sorted({record["finished"][:10] for record in runs if "finished" in record}),
-        seconds={key: sum(float(record.get(key, 0.0)) for record in runs) for key in ("seconds", "wall_seconds")},
+        days=sorted({record["finished"][:10] for record in records if "finished" in record}),
+        seconds={key: sum(float(record.get(key, 0.0)) for record in records) for key in ("seconds", "wall_seconds")},
         significant=SIGNIFICANT,
         results=results,
         tables=[replace(one, title=one.title.removeprefix(f"{one.group}: ").capitalize()) for one in result_tables],
         figures=experiment_figures(results),
         problems=problems,
         is_complete=is_complete,
-        runs=runs,
-        run_tables=[tables.stopped_table(problems), tables.time_table(problems), tables.parameter_table(problems)],
-        facts=[*_different("versions", runs), *_different("machine", runs)],
+        status=Counter(record["status"] for record in records),
+        missing=sum(int((group.status == "").sum()) for group in results.groups),
+        infinite=[(kind, sum(sum(group.endless(kind).values()) for group in results.groups)) for kind in SETS],
+        run_tables=[tables.stopped_table(runs), tables.time_table(runs), tables.parameter_table(runs)],
+        facts=[*_different("versions", records), *_different("machine", records)],
         spec=spec,
     )
 
@@ -116,9 +132,9 @@ def compare_page(
     ranked = {short: solutions[name] for name, short in named.items()}
     tested = {short: verdicts[name] for name, short in named.items()} if test is not None and verdicts else {}
     records = {name: _record(model, one, tested.get(name)) for name, one in ranked.items()}
-    problem = ProblemRuns("comparison", model_text, ("", ""), records)
+    problem = PageProblem(1, ProblemRuns(model_text, records))
     regrets = {name: one.regret for name, one in ranked.items()}
-    problem.figures.append(regret_figure(model, regrets, "train", bound=problem.bound))
+    problem.figures.append(regret_figure(model, regrets, "train", bound=problem.runs.bound))
     if test is not None and tested:
         problem.figures.append(regret_figure(test, {name: one.regret for name, one in tested.items()}, "test"))
     problem.figures.append(bounds_figure(ranked))
@@ -149,8 +165,11 @@ def _record(model: UMDP, solution: Solution, verdict: Evaluation | None) -> Reco
 def _render(template: str, **values: Any) -> str:
     escaping: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined}
     folder = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(loader=folder, trim_blocks=True, lstrip_blocks=True, **escaping)
+    environment = Environment(
+        loader=folder, trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.do"], **escaping
+    )
     environment.globals.update(count=count, text=summary, method_table=tables.method_table)
+    environment.filters.update(number=number_text, bound=bound_text, status=tables.status_text)
     return environment.get_template(template).render(version=versions().get("rue", "unknown"), **values)
 
 
@@ -163,9 +182,9 @@ def _short_names(names: Iterable[str]) -> dict[str, str]:
     return short
 
 
-def _different(key: str, runs: Sequence[Record]) -> list[tuple[str, str]]:
+def _different(key: str, records: Sequence[Record]) -> list[tuple[str, str]]:
     """Return the different versions, or machines, and how many runs each had."""
-    found = Counter(_pairs(record[key]) for record in runs if key in record)
+    found = Counter(_pairs(record[key]) for record in records if key in record)
     return [(f"{key.capitalize()}, {count(number, 'run')}", text) for text, number in found.most_common()]
 
 
@@ -174,7 +193,7 @@ def _pairs(values: Mapping[str, object]) -> str:
 
 
 def _add_policies(
-    problems: Sequence[ProblemRuns],
+    problems: Sequence[PageProblem],
     load_model: Callable[[str], UMDP],
     load_solution: Callable[[str], Solution | None],
     progress: Callable[[int, int], None] | None,
@@ -186,25 +205,25 @@ def _add_policies(
     wanted: list[tuple[int, int, int, str]] = []
     before: Counter[tuple[str, str]] = Counter()
     for number, problem in enumerate(problems):
-        wanted += [(before[problem.place], rank, number, name) for rank, name in enumerate(problem.done)]
-        before[problem.place] += 1
+        wanted += [(before[problem.runs.place], rank, number, name) for rank, name in enumerate(problem.runs.done)]
+        before[problem.runs.place] += 1
     room = MOST_BYTES
     for done, (_, _, number, name) in enumerate(sorted(wanted)):
         if room <= 0:
             break
         if progress is not None:
             progress(done, len(wanted))
-        problem = problems[number]
+        problem, runs = problems[number], problems[number].runs
         try:
-            solution = load_solution(problem.done[name]["key"])
+            solution = load_solution(runs.done[name]["key"])
             if solution is None:
                 continue
-            model = load_model(problem.problem)
-            _check_unchanged(model, solution.policy, problem.done[name])
+            model = load_model(runs.problem)
+            _check_unchanged(model, solution.policy, runs.done[name])
             policy = _page_policy(model, name, solution.policy)
             if not problem.figures:
-                regrets = {method: list(map(float, record["regret"])) for method, record in problem.done.items()}
-                problem.figures.append(regret_figure(model, regrets, problem.id, bound=problem.bound))
+                regrets = {method: list(map(float, record["regret"])) for method, record in runs.done.items()}
+                problem.figures.append(regret_figure(model, regrets, f"problem-{problem.number}", bound=runs.bound))
                 room -= len(problem.figures[0].body)
         except RueError as error:  # a file that was deleted or changed must not cost the rest of the page
             problem.troubles.append(f"The policy of {name} cannot be shown: {error}.")

@@ -4,59 +4,26 @@ Numbers are those of records, results and statistics. Proved numbers are rounded
 """
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN
 
 import numpy as np
 
 from rue._arrays import Array
-from rue.experiments.results import Group, Results, Samples
+from rue.experiments.problems import ProblemRuns
+from rue.experiments.results import Group, Samples
 from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, describe
-from rue.experiments.store import FAILED, Record
 from rue.experiments.tables import mean_text
 from rue.report.style import bound_text, number_text
-from rue.report.tables import ProblemRuns, count, percent, status_text
+from rue.report.tables import count, percent, status_text
 from rue.solution import Status
 
-SETS: tuple[Samples, ...] = ("train", "test")
 MOST_NAMED = 4  # methods that are not significantly worse
 
 
 def listed(words: Sequence[str]) -> str:
     """Return `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
-
-
-def problems(groups: Sequence[Group]) -> str:
-    """Return `5 of disaster in 2 sizes, 4×4 to 6×6 and 3 of medical`."""
-    texts = []
-    for group in groups:
-        sizes = [size for size in group.sizes if size]
-        kinds = f" in {count(len(sizes), 'size')}, {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else ""
-        texts.append(f"{len(group.problems)} of {group.name}{kinds or ''.join(f' ({size})' for size in sizes)}")
-    return listed(texts)
-
-
-def how_it_ended(records: Sequence[Record], results: Results) -> str:
-    """Return runs by status, and what is missing, infinite or wrong."""
-    status = Counter(str(record["status"]) for record in records)
-    solved, failed = status.pop(Status.SOLVED, 0), status.pop(FAILED, 0)
-    stopped = [f"{number} ended with “{status_text(name)}”" for name, number in sorted(status.items())]
-    ends = [f"{solved} ended as planned", *stopped, *[f"{failed} failed"] * (failed > 0)]
-    text = f"Of {count(len(records), 'run')}, {listed(ends)}." + " None failed." * (not failed)
-    missing = sum(int((group.status == "").sum()) for group in results.groups)
-    if missing:
-        text += f" {count(missing, 'run')} of the full table {'is' if missing == 1 else 'are'} missing."
-    where = []
-    for samples in SETS:
-        endless = sum(sum(group.endless(samples).values()) for group in results.groups)
-        where += [f"{count(endless, 'policy', 'policies')} may miss the goal in some {samples} sample"] * (endless > 0)
-    text += f" {listed(where)}: the regret there is ∞." if where else ""
-    wrong = sum(group.contradictions for group in results.groups)
-    if wrong:
-        text += f" Warning: {count(wrong, 'run')} had less regret than was proved to be possible; something is wrong."
-    return text
 
 
 def findings(group: Group) -> str:
@@ -125,10 +92,10 @@ def _farthest(gap: Array) -> tuple[int, float]:
     return int(np.isinf(gap).sum()), float(gap[np.isfinite(gap)].max(initial=0.0))
 
 
-def comparison(problem: ProblemRuns) -> list[str]:
+def comparison(runs: ProblemRuns) -> list[str]:
     """Return what several methods reached on one model, the best of them first."""
-    least, bound = problem.least, problem.bound
-    methods, name = count(len(problem.done), "method"), next(iter(problem.done))
+    least, bound = runs.least, runs.bound
+    methods, name = count(len(runs.done), "method"), next(iter(runs.done))
     best = f"Of {methods}, {name} found the policy with the least max regret, {number_text(least)}."
     if math.isinf(least):
         text = "No method found a policy that surely reaches the goal in every sample: every max regret is ∞."
@@ -140,11 +107,9 @@ def comparison(problem: ProblemRuns) -> list[str]:
             " No bound is proved, so better policies may exist." if least else ""
         )
     sentences = [text]
-    tests = {name: float(one["test"]["max_regret"]) for name, one in problem.done.items() if "test" in one}
+    tests = {name: float(one["test"]["max_regret"]) for name, one in runs.done.items() if "test" in one}
     if tests:
         name = min(tests, key=lambda name: tests[name])
         sentences.append(f"On the test samples {name} has the least max regret, {number_text(tests[name])}.")
-    stopped = [
-        f"{n} ({status_text(one['status'])})" for n, one in problem.done.items() if one["status"] != Status.SOLVED
-    ]
+    stopped = [f"{n} ({status_text(one['status'])})" for n, one in runs.done.items() if one["status"] != Status.SOLVED]
     return [*sentences, f"Not all ended as planned: {listed(stopped)}."] if stopped else sentences

@@ -1,105 +1,23 @@
-"""The tables of a page, and the runs of one problem that they are made of."""
+"""The tables of a page: methods on a problem, policies, times, parameters, and runs that did not end as planned."""
 
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from decimal import ROUND_CEILING
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from rue.experiments.results import Results, method_labels, problem_of
+from rue.experiments.problems import SAME, ProblemRuns
 from rue.experiments.store import FAILED, Record
 from rue.policy import Policy
 from rue.report.style import bound_text, number_text, rounded
 from rue.solution import Status
 from rue.table import Cell, Table, TableRow
 
-SAME = 1e-9  # regrets closer than this share of the largest are equal
 FIRST_ROWS = 12  # of a policy
 MOST_STOPPED = 300  # runs in one table
 
-
-@dataclass(eq=False)
-class ProblemRuns:
-    """All records of one problem, by method, and what the page shows of them."""
-
-    id: str  # on the page
-    problem: str
-    place: tuple[str, str]  # group and size
-    records: Mapping[str, Record]
-    figures: list[Any] = field(default_factory=list)
-    policies: list[Any] = field(default_factory=list)
-    troubles: list[str] = field(default_factory=list)
-
-    @property
-    def seed(self) -> str:
-        """Return what tells a problem from others of its size: `seed 3`."""
-        seed = re.search(r"[:,]seed=(\d+)", self.problem)
-        return f"seed {seed[1]}" if seed else ""
-
-    @property
-    def title(self) -> str:
-        """Return the problem in a few words: `disaster 8×8, seed 3`."""
-        return ", ".join(filter(None, (" ".join(filter(None, self.place)), self.seed)))
-
-    @cached_property
-    def done(self) -> dict[str, Record]:
-        """Return the records that have a policy, the least max regret first."""
-        done = [(name, record) for name, record in self.records.items() if record["status"] != FAILED]
-        return dict(sorted(done, key=lambda item: float(item[1]["max_regret"][1])))
-
-    @property
-    def least(self) -> float:
-        """Return the least max regret."""
-        return min((float(record["max_regret"][1]) for record in self.done.values()), default=math.nan)
-
-    @property
-    def bound(self) -> float:
-        """Return the best proved bound on the max regret of every policy."""
-        return max((float(record["max_regret"][0]) for record in self.done.values()), default=0.0)
-
-    @property
-    def size(self) -> str:
-        """Return how large the problem is; nothing if all runs failed."""
-        if not self.done:
-            return ""
-        known = next(iter(self.done.values()))
-        tests = max((len(record["test"]["regret"]) for record in self.done.values() if "test" in record), default=0)
-        sizes = f"{count(known['states'], 'state')}, {count(known['choices'], 'choice')}"
-        planned = f"{count(len(known['regret']), 'sample')} to plan with"
-        return f"{sizes}, {planned}" + (f", {tests} others to test on" if tests else "")
-
-    @property
-    def summary(self) -> str:
-        """Return which method has the least max regret, and what is proved about it."""
-        if not self.done:
-            return "every method failed"
-        near = self.least + SAME * abs(self.least)
-        equal = sum(float(record["max_regret"][1]) <= near for record in self.done.values()) - 1
-        others = f" and {count(equal, 'other')}" if equal > 0 else ""
-        bound = f", bound {bound_text(self.bound)}" if self.bound > 0 else ""
-        return f"least max regret {number_text(self.least)} by {next(iter(self.done))}{others}{bound}"
-
-
-def problems_of(records: Sequence[Record], results: Results) -> list[ProblemRuns]:
-    """Return the records by problem, in the order of the results."""
-    label = method_labels(records)
-    found: dict[tuple[str, str], dict[str, Record]] = {}
-    for record in records:
-        found.setdefault(problem_of(record), {})[label[record["key"]]] = record
-    order = [(group.name, problem) for group in results.groups for problem in group.problems]
-    problems = []
-    for number, key in enumerate(order, 1):
-        first = next(iter(found[key].values()))
-        problems.append(ProblemRuns(f"problem-{number}", first["problem"], (first["group"], first["size"]), found[key]))
-    return problems
-
-
-def runs_of(problems: Sequence[ProblemRuns]) -> list[tuple[ProblemRuns, str, Record]]:
-    """Return every run: its problem, its method and its record."""
-    return [(problem, name, record) for problem in problems for name, record in problem.records.items()]
+Runs = Sequence[tuple[int, ProblemRuns, str, Record]]  # number of the problem on the page, problem, method, record
 
 
 def method_table(problem: ProblemRuns, *, proved: bool = True) -> Table:
@@ -152,16 +70,16 @@ def policy_table(name: str, policy: Policy) -> Table:
     return _table(f"Policy of {name}", ("node", "state", "action", "probability"), rows, ("state", "action"), caption)
 
 
-def time_table(problems: Sequence[ProblemRuns]) -> Table:
+def time_table(runs: Runs) -> Table:
     """Return the seconds of each method over all of its runs."""
     total: dict[str, list[Record]] = {}
-    for _, name, record in runs_of(problems):
+    for _, _, name, record in runs:
         total.setdefault(name, []).append(record)
     columns = {"solver, s": "seconds", "compilation, s": "compile_seconds", "all, s": "wall_seconds"}
     rows = []
-    for name, runs in total.items():
-        seconds = (math.fsum(float(run.get(key) or 0.0) for run in runs) for key in columns.values())
-        rows.append((Cell(name), _number(len(runs), str), *map(_number, seconds)))
+    for name, own in total.items():
+        seconds = (math.fsum(float(one.get(key) or 0.0) for one in own) for key in columns.values())
+        rows.append((Cell(name), _number(len(own), str), *map(_number, seconds)))
     caption = (
         "Seconds over all runs: of the solver alone, of compilation (once in each process), and of all work, which "
         "includes sampling and judging."
@@ -169,10 +87,10 @@ def time_table(problems: Sequence[ProblemRuns]) -> Table:
     return _table("Time by method", ("method", "runs", *columns), rows, ("method",), caption)
 
 
-def parameter_table(problems: Sequence[ProblemRuns]) -> Table:
+def parameter_table(runs: Runs) -> Table:
     """Return the parameters of each method; several values where runs differ."""
     used: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
-    for _, name, record in runs_of(problems):
+    for _, _, name, record in runs:
         task = record["task"]
         settings = ", ".join(f"{key}={value}" for key, value in task["parameters"].items())
         parameters, limits = used.setdefault(name, ({}, {}))
@@ -183,12 +101,12 @@ def parameter_table(problems: Sequence[ProblemRuns]) -> Table:
     return _table("Parameters of methods", columns, rows, columns)
 
 
-def stopped_table(problems: Sequence[ProblemRuns]) -> Table:
+def stopped_table(runs: Runs) -> Table:
     """Return the runs that did not end as planned, with links to their problems."""
-    stopped = [run for run in runs_of(problems) if run[2]["status"] != Status.SOLVED]
+    stopped = [run for run in runs if run[3]["status"] != Status.SOLVED]
     rows = []
-    for problem, name, record in stopped[:MOST_STOPPED]:
-        link, status = Cell(problem.title, link=f"#{problem.id}"), Cell(status_text(record["status"]))
+    for number, problem, name, record in stopped[:MOST_STOPPED]:
+        link, status = Cell(problem.title, link=f"#problem-{number}"), Cell(status_text(record["status"]))
         error = " ".join(str(record.get("error") or "the best policy so far was returned").split())
         rows.append((link, Cell(name), status, _number(float(record.get("seconds", math.nan))), Cell(error)))
     columns = ("problem", "method", "status", "seconds", "what happened")
