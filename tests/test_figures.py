@@ -15,13 +15,13 @@ from rue.errors import BadInput
 from rue.experiments.results import Results
 from rue.experiments.statistics import bootstrap_band, t_band
 from rue.parsing import METHODS
-from rue.report.figures import (
+from rue.report.experiments import (
     draw_distance,
     draw_experiment,
     draw_regret,
     draw_seconds,
     draw_tradeoff,
-    looks_of,
+    method_styles,
     pareto_front,
 )
 from rue.report.style import save_figure
@@ -218,9 +218,9 @@ def test_long_names_lose_their_middle():
 
 def test_looks_are_all_different():
     for methods in (METHODS, ["adaptive (gap=0.1)", "adaptive (gap=0.2)", "mine", "yours", "reg-d7", "robust-d2"]):
-        looks = looks_of(methods)
+        looks = method_styles(methods)
         assert len({(look.colour, look.marker) for look in looks.values()}) == len(methods)
-    looks = looks_of(METHODS)
+    looks = method_styles(METHODS)
     assert looks["reg-d2"].marker == looks["reg-h2"].marker != looks["reg-d3"].marker
     assert looks["reg-d1"].colour == looks["reg-d3"].colour != looks["cemr-d1"].colour
 

@@ -14,13 +14,12 @@ from matplotlib.figure import Figure
 
 import rue
 from rue import parsing
+from rue.experiments.problems import ProblemRuns
 from rue.experiments.provenance import machine, versions
 from rue.experiments.results import Results
 from rue.experiments.tables import make_tables
-from rue.report import page, sentences, sheets, words
-from rue.report.cases import Row
-from rue.report.drawings import map_drawing
-from rue.report.page import compare_page, experiment_page
+from rue.report import page, style, summary, tables
+from rue.report.page import compare_page, experiment_page, map_figure
 
 EVIL = """<b onclick="x()">&amp;'"</b><script>alert(1)</script>"""
 RESCUE = "disaster:seed={},width=4,height=4,samples=4"
@@ -168,7 +167,7 @@ def text(request):
 @pytest.fixture
 def without_figures(monkeypatch):
     """Figures of the experiment take the most time, and not every test looks at them."""
-    monkeypatch.setattr(page, "experiment_drawings", lambda results: [])
+    monkeypatch.setattr(page, "experiment_figures", lambda results: [])
 
 
 def rows_of(table):
@@ -353,8 +352,9 @@ def test_the_bound_of_a_comparison_is_told_once():
 
 
 def test_a_comparison_in_which_nobody_reaches_the_goal():
-    rows = [Row("average", "solved", math.inf), Row("best", "time_limit", math.inf)]
-    text, stopped = sentences.comparison(rows, 0.5)
+    status = {"average": "solved", "best": "time_limit"}
+    records = {name: record("a", name, [math.inf], proved=0.5, status=one) for name, one in status.items()}
+    text, stopped = summary.comparison(ProblemRuns("a", records))
     assert text.startswith("No method found a policy that surely reaches the goal") and "best" in stopped
 
 
@@ -386,8 +386,8 @@ def test_an_experiment_of_failures_has_no_figures():
 
 
 def test_what_is_proved_is_rounded_to_the_safe_side():
-    assert [words.at_least(value) for value in (0.89399, 0.3, 0.0, 12345.6)] == ["0.893", "0.3", "0", "1.23e+04"]
-    assert [words.percent(share) for share in (0.0284, 0.25, 0.0, 1.2345, math.inf)] == [
+    assert [style.bound_text(value) for value in (0.89399, 0.3, 0.0, 12345.6)] == ["0.893", "0.3", "0", "1.23e+04"]
+    assert [tables.percent(share) for share in (0.0284, 0.25, 0.0, 1.2345, math.inf)] == [
         "2.9 %",
         "25 %",
         "0 %",
@@ -407,7 +407,7 @@ def test_kept_policies_are_shown_best_first():
     table = first.all("div", **{"class": "policy", "data-name": "average"})[0].all("table")[0]
     cells = [[cell for cell in row.children if isinstance(cell, Element)] for row in table.all("tbody")[0].all("tr")]
     shown = {(int(c[0].text), c[1].text, c[2].text, number(c[3])) for c in cells}
-    assert shown <= {tuple(row.values()) for row in policy.rows()} and len(shown) == sheets.FIRST_ROWS
+    assert shown <= {tuple(row.values()) for row in policy.rows()} and len(shown) == tables.FIRST_ROWS
     assert int(cells[0][0].text) == policy.start_node[0]
 
 
@@ -463,7 +463,7 @@ def test_nothing_is_left_of_figures(enabled):
     before, there = gc.isenabled(), figures()
     (gc.enable if enabled else gc.disable)()
     try:
-        assert map_drawing(rescue(), "average", solution().policy) is not None
+        assert map_figure(rescue(), "average", solution().policy) is not None
         assert gc.isenabled() == enabled
         assert figures() == there
     finally:

@@ -17,11 +17,14 @@ import rue
 from rue.domains.glider import Glider
 from rue.domains.ocean import Currents
 from rue.report import draw_bounds, draw_map, draw_regrets, save_figure
-from rue.report.maps import MOST_ASKED
-from rue.report.painter import ARROW, LEAST_CHANCE, LEAST_VISITS, LONGEST_CURRENT, MOST_FULL
 from rue.report.style import share_text
 from rue.visits import distribution_after, expected_visits
 
+# As `draw_map` documents them: in cells, and what is too small to be drawn.
+ARROW, LEAST_VISITS, LEAST_CHANCE = 0.8, 1e-3, 0.05
+MOST_FULL = 2.0  # visits of a full square, at most
+LONGEST_CURRENT = 0.85  # cells
+MOST_ASKED = 60
 MAY_DAY = 1_588_291_200.0  # 2020-05-01, 00 h
 
 
@@ -38,7 +41,7 @@ def voyage():
 
 
 def panels(figure):
-    return [axes for axes in figure.axes if axes.get_label() not in ("key", "bar")]
+    return [axes for axes in figure.axes if axes.get_visible()]
 
 
 def labelled(axes, kind, label):
@@ -238,8 +241,8 @@ def line_model(length, **layout):
 
 
 def key_of(figure):
-    (axes,) = [axes for axes in figure.axes if axes.get_label() == "key"]
-    return [text.get_text() for text in axes.findobj(mpl.text.Text) if text.get_text()]
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
 
 
 def test_the_key_says_what_a_full_square_is():
@@ -320,7 +323,7 @@ def test_grids_of_any_shape_can_be_drawn(shape, tmp_path):
     figure = draw_map(model, policy)
     save_figure(figure, tmp_path / "map.png")
     assert max(figure.get_size_inches()) < 14
-    assert "obstacle" not in words(figure) and not any(axes.get_label() == "bar" for axes in figure.axes)
+    assert "obstacle" not in words(figure) and "cost of entering" not in words(figure)
     plain = rue.UMDP(replace(model.graph, layout={"grid": [shape[1], shape[0]]}), model.prob, model.cost)
     assert len(panels(draw_map(plain, policy))) == 1  # letters instead of arrows
 

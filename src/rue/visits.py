@@ -171,3 +171,18 @@ def _sum_of_steps(row: Array, column: Array, step: Array, right: Array, done: Ca
             return total
         total += rest
     return solve_chain(row, column, step, right)
+
+
+def state_behaviour(policy: Policy, mass: Array) -> tuple[Array, Array]:  # [S], [C]
+    """Return the visits of each state and the probability of each choice there, from those of the nodes.
+
+    In a state that is visited for ever only nodes that are visited for ever count, all alike.
+    """
+    graph = policy.graph
+    visits = np.bincount(policy.node_state, mass, graph.states)
+    endless = np.isinf(visits)[policy.node_state]
+    weight = np.where(endless, np.isinf(mass), np.where(np.isinf(mass), 0.0, mass))
+    node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
+    flow = np.bincount(policy.choice, policy.weight * weight[node], graph.choices)
+    total = np.bincount(policy.node_state, weight, graph.states)[graph.choice_state]
+    return visits, np.divide(flow, total, out=np.zeros(graph.choices), where=total > 0)

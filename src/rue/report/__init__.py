@@ -1,9 +1,8 @@
-"""Pictures of models, policies and solutions. Nothing here solves anything: regrets are the judge's."""
+"""Figures and pages of models, policies and solutions. Nothing here solves anything: regrets are those of the judge."""
 
-from rue.report.bounds import draw_bounds
-from rue.report.figures import draw_experiment
+from rue.report.experiments import draw_experiment
 from rue.report.maps import draw_map
-from rue.report.regrets import draw_regrets
+from rue.report.solutions import draw_bounds, draw_regrets
 from rue.report.style import save_figure
 
 __all__ = ["draw_bounds", "draw_experiment", "draw_map", "draw_regrets", "save_figure"]

@@ -1,70 +1,121 @@
 """One page of HTML for an experiment, or for several methods on one model. It needs no network and no other file.
 
-Tables and figures are those of `rue.experiments.tables` and `rue.report.figures`; each problem stands below them, to be
-opened: the regret of each method, the proved bound, and, where policies were kept, what they do. Numbers are of records
-and solutions alone. Whatever has a name that somebody else gave is escaped, as the template escapes all that is not
-`Markup`.
-
-Here the sections are put together from what others make: sentences, tables (`sheets`), figures (`drawings`) and the
-policies of single problems (`gallery`), up to `MOST_BYTES` of these. The page says if more were kept.
+The templates have the texts and the order of the page; they escape all that is not `Markup`. Tables are those of
+`rue.experiments.tables` and `rue.report.tables`, sentences those of `rue.report.summary`. Numbers come from records and
+solutions alone. The policies of single problems are shown up to `MOST_BYTES`, and the page says if more were kept.
 """
 
-import math
+import gc
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import escape
+from markupsafe import Markup
 
 from rue._text import short_line
-from rue.errors import BadInput
+from rue.errors import BadInput, RueError
+from rue.experiments.problems import ProblemRuns, problems_of
 from rue.experiments.provenance import machine, versions
-from rue.experiments.results import Group, Results
-from rue.judge import Evaluation
+from rue.experiments.results import Results, Samples
+from rue.experiments.statistics import SIGNIFICANT
+from rue.experiments.store import Record
+from rue.judge import Evaluation, evaluate
 from rue.model import UMDP
-from rue.report import sentences, sheets
-from rue.report.cases import Case, Record, Row, cases_of, runs_of
-from rue.report.drawings import bounds_drawing, experiment_drawings, regret_drawing, unseen_drawing
-from rue.report.gallery import Gallery, Progress, bytes_of, policy_view
-from rue.report.views import Drawing, Part, ProblemView, Section, SizeView
-from rue.report.words import anchor, breakable, count, size_text
+from rue.policy import Policy
+from rue.report import summary, tables
+from rue.report.experiments import draw_experiment
+from rue.report.maps import draw_map
+from rue.report.solutions import draw_bounds, draw_regrets
+from rue.report.style import bound_text, number_text, svg_element, svg_image
+from rue.report.tables import count
 from rue.solution import Solution
 from rue.table import Table
 
-# Of maps and other pictures of single problems, in the whole page.
-MOST_BYTES = 8_000_000
-MOST_LETTERS = 80  # of the name of a method
+MOST_BYTES = 8_000_000  # of maps and other figures of single problems, in the whole page
+SETS: tuple[Samples, ...] = ("train", "test")
+MOST_METHODS = 24  # in one figure
+# Of a regret, and of the largest value that it is a difference of: more than other machines round differently.
+SAME_REGRET, SAME_VALUE = 1e-6, 1e-9
+
+
+class PageFigure(NamedTuple):
+    """A figure of the page: inline, or an image on white."""
+
+    title: str
+    caption: str
+    body: Markup
+
+
+class PagePolicy(NamedTuple):
+    """What a policy does: its first rows, and its map if the model is a grid."""
+
+    name: str
+    table: str
+    map: PageFigure | None
+
+    @property
+    def letters(self) -> int:
+        """Return about how much of the page it takes."""
+        return len(self.table) + (len(self.map.body) if self.map else 0)
+
+
+@dataclass(eq=False)
+class PageProblem:
+    """A problem on the page: its runs, figures and policies, and why some policies are not shown."""
+
+    number: int
+    runs: ProblemRuns
+    figures: list[PageFigure] = field(default_factory=list)
+    policies: list[PagePolicy] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
 
 
 def experiment_page(
     records: Sequence[Record],
     results: Results,
-    tables: Sequence[Table],
+    result_tables: Sequence[Table],
     *,
     load_model: Callable[[str], UMDP],
     load_solution: Callable[[str], Solution | None],
     title: str = "",
     spec: str = "",
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> str:
-    """The page of an experiment: its records, the results and tables made of them, and the text of its spec.
+    """Return the page of an experiment: its records, the results and tables made of them, and the text of its spec.
 
-    `load_model` reads a model from its text in a record, and `load_solution` gives a kept solution by its key: they are
-    asked for the problems whose policies are shown, and `progress` is told how many of these are done.
+    `load_model` reads a model from its text in a record, and `load_solution` returns a kept solution by its key: they
+    are called for the problems whose policies are shown. `progress` gets how many policies are done and planned.
     """
-    cases = cases_of(records, results)
-    summary = Part(items=sentences.findings(results), after=[sentences.TESTED])
-    groups = [_group_part(group, tables) for group in results.groups]
-    drawings = experiment_drawings(results)
-    sections = [
-        Section("summary", "Summary", [summary], words=sentences.what_ran(cases, results)),
-        Section("results", "Results", groups, words=[sentences.NORMALISED]),
-        *([Section("figures", "Figures", [Part(figures=drawings)])] if drawings else []),
-        _problem_section(cases, results, Gallery(load_model, load_solution, MOST_BYTES), progress),
-        Section("runs", "What was run", _provenance(cases, spec)),
-    ]
-    return _render("rue · experiment", title or "Experiment", sentences.byline(cases, results), sections)
+    problems = [PageProblem(number, runs) for number, runs in enumerate(problems_of(records, results), 1)]
+    runs = [(one.number, one.runs, name, record) for one in problems for name, record in one.runs.records.items()]
+    records = [record for *_, record in runs]
+    is_complete = _add_policies(problems, lru_cache(32)(load_model), load_solution, progress)
+    return _render(
+        "experiment.html.j2",
+        title=title or "Experiment",
+        methods=len({name for group in results.groups for name in group.methods}),
+        days=sorted({record["finished"][:10] for record in records if "finished" in record}),
+        seconds={key: sum(float(record.get(key, 0.0)) for record in records) for key in ("seconds", "wall_seconds")},
+        significant=SIGNIFICANT,
+        results=results,
+        tables=[replace(one, title=one.title.removeprefix(f"{one.group}: ").capitalize()) for one in result_tables],
+        figures=experiment_figures(results),
+        problems=problems,
+        is_complete=is_complete,
+        status=Counter(record["status"] for record in records),
+        missing=sum(int((group.status == "").sum()) for group in results.groups),
+        infinite=[(kind, sum(sum(group.endless(kind).values()) for group in results.groups)) for kind in SETS],
+        run_tables=[tables.stopped_table(runs), tables.time_table(runs), tables.parameter_table(runs)],
+        facts=[*_different("versions", records), *_different("machine", records)],
+        spec=spec,
+    )
 
 
 def compare_page(
@@ -74,125 +125,191 @@ def compare_page(
     test: UMDP | None = None,
     verdicts: Mapping[str, Evaluation] | None = None,
 ) -> str:
-    """The page of several methods on one model, by name; with the judge's verdicts on test samples, if any."""
+    """Return the page of several methods on one model, by name; with the judge's verdicts on test samples, if any."""
     if not solutions:
         raise BadInput("there are no solutions to show; expected at least one")
-    named = _short_names(solutions)
-    order = sorted(solutions, key=lambda name: solutions[name].max_regret.upper)
-    ranked = {named[name]: solutions[name] for name in order}
-    tested = {named[name]: verdicts[name] for name in order} if test is not None and verdicts is not None else {}
-    bound = max(solution.max_regret.lower for solution in ranked.values())
-    rows = [
-        Row.of_solution(name, solution, tested[name].max_regret if tested else math.nan)
-        for name, solution in ranked.items()
-    ]
-    methods = ProblemView(
-        table=sheets.method_sheet(rows, bound, proved=False),
-        figures=_compare_drawings(model, ranked, bound, test, tested),
-    )
-    policies, room = [], MOST_BYTES
+    named = _short_names(sorted(solutions, key=lambda name: solutions[name].max_regret.upper))
+    ranked = {short: solutions[name] for name, short in named.items()}
+    tested = {short: verdicts[name] for name, short in named.items()} if test is not None and verdicts else {}
+    records = {name: _record(model, one, tested.get(name)) for name, one in ranked.items()}
+    problem = PageProblem(1, ProblemRuns(model_text, records))
+    regrets = {name: one.regret for name, one in ranked.items()}
+    problem.figures.append(regret_figure(model, regrets, "train", bound=problem.runs.bound))
+    if test is not None and tested:
+        problem.figures.append(regret_figure(test, {name: one.regret for name, one in tested.items()}, "test"))
+    problem.figures.append(bounds_figure(ranked))
+    room = MOST_BYTES
     for name, solution in ranked.items():
-        policies.append(policy_view(model, name, solution.policy, with_map=room > 0))
-        room -= bytes_of(policies[-1])
-    sections = [
-        Section("summary", "Summary", [], words=sentences.comparison(rows, bound)),
-        Section("methods", "Methods", [Part(problem=methods)]),
-        Section("policies", "Policies", [Part(problem=ProblemView(policies=policies))]),
-        Section("runs", "What was run", [_compare_provenance(model_text, ranked)]),
-    ]
-    graph, tests = model.graph, test.samples if test is not None and tested else 0
-    facts = size_text(graph.states, graph.choices, model.samples, tests)
-    return _render("rue · comparison", model_text, facts, sections)
+        problem.policies.append(_page_policy(model, name, solution.policy, with_map=room > 0))
+        room -= problem.policies[-1].letters
+    return _render(
+        "comparison.html.j2",
+        title=model_text,
+        problem=problem,
+        solvers={name: repr(solution.solver) for name, solution in ranked.items()},
+        versions=_pairs(versions()),
+        machine=_pairs(machine()),
+    )
+
+
+def _record(model: UMDP, solution: Solution, verdict: Evaluation | None) -> Record:
+    """Return a solution as a record of an experiment has it, as far as tables and sentences need it."""
+    found = {
+        "status": solution.status.value, "states": model.graph.states, "choices": model.graph.choices,
+        "max_regret": (solution.max_regret.lower, solution.max_regret.upper), "regret": solution.regret,
+        "seconds": solution.seconds, "nodes": solution.policy.nodes,
+    }  # fmt: skip
+    return found | ({"test": {"max_regret": verdict.max_regret, "regret": verdict.regret}} if verdict else {})
+
+
+def _render(template: str, **values: Any) -> str:
+    escaping: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined}
+    folder = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(
+        loader=folder, trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.do"], **escaping
+    )
+    environment.globals.update(count=count, text=summary, method_table=tables.method_table)
+    environment.filters.update(number=number_text, bound=bound_text, status=tables.status_text)
+    return environment.get_template(template).render(version=versions().get("rue", "unknown"), **values)
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Each name with its short form, which has a number in it where it would not be the only one."""
+    """Return a short form for each name, with a number where it would not be unique."""
     short: dict[str, str] = {}
-    for number, name in enumerate(names):
-        cut = short_line(name, MOST_LETTERS)
-        short[name] = f"{cut} ({number + 1})" if cut in short.values() else cut
+    for name in names:
+        cut = short_line(name, 80)
+        short[name] = f"{cut} ({len(short) + 1})" if cut in short.values() else cut
     return short
 
 
-def _render(kind: str, title: str, byline: str, sections: Sequence[Section]) -> str:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    template = environment.get_template("template.html.j2")
-    rue = versions().get("rue", "unknown")
-    return template.render(
-        kind=kind, title=title, heading=breakable(title), byline=byline, sections=sections, version=rue
-    )
-
-
-def _group_part(group: Group, tables: Sequence[Table]) -> Part:
-    own = [sheets.result_sheet(table) for table in tables if table.group == group.name]
-    return Part(title=group.name, id=anchor("results", group.name), tables=own)
-
-
-def _problem_section(cases: Sequence[Case], results: Results, gallery: Gallery, progress: Progress | None) -> Section:
-    views = [_problem_view(case) for case in cases]
-    gallery.fill(cases, views, progress)
-    parts = []
-    for group in results.groups:
-        sizes = []
-        for size in group.sizes:
-            chosen = [view for case, view in zip(cases, views, strict=True) if case.place == (group.name, size)]
-            words = count(len(chosen), "problem")
-            sizes.append(SizeView(size or "All problems", words, chosen, open=len(group.sizes) == 1))
-        parts.append(Part(title=group.name, id=anchor("problems", group.name), sizes=sizes))
-    shown = sum(bool(view.policies) for view in views)
-    words = sentences.what_is_shown(shown, len(cases), all_kept=gallery.room > 0)
-    return Section("problems", "Problems", parts, words=[words])
-
-
-def _problem_view(case: Case) -> ProblemView:
-    known = next(iter(case.done.values()), None)
-    size = size_text(known["states"], known["choices"], case.samples, case.tests) + ". " if known else ""
-    return ProblemView(
-        id=case.id,
-        title=case.seed or case.title,
-        words=sentences.problem_summary(case),
-        facts=escape(size) + breakable(case.first["problem"]),
-        table=sheets.method_sheet(case.rows, case.bound),
-    )
-
-
-def _compare_drawings(
-    model: UMDP, solutions: Mapping[str, Solution], bound: float, test: UMDP | None, tested: Mapping[str, Evaluation]
-) -> list[Drawing]:
-    drawings = [regret_drawing(model, {name: one.regret for name, one in solutions.items()}, bound, "train")]
-    if test is not None and tested:
-        drawings.append(unseen_drawing(test, tested))
-    return [*drawings, bounds_drawing(solutions)]
-
-
-def _provenance(cases: Sequence[Case], spec: str) -> list[Part]:
-    stopped = sheets.stopped_sheet(cases)
-    parts = [Part("Runs that did not end as planned", "stopped", tables=[stopped])] if stopped else []
-    parts += [
-        Part("Times", "times", tables=[sheets.time_sheet(cases)]),
-        Part("Methods", "methods", tables=[sheets.parameter_sheet(cases)]),
-        Part("Versions and machines", "versions", facts=[*_each(cases, "versions"), *_each(cases, "machine")]),
-    ]
-    if spec:
-        parts.append(Part("The experiment as it was written", "spec", code=spec))
-    return parts
-
-
-def _each(cases: Sequence[Case], key: str) -> list[tuple[str, str]]:
-    """The different versions, or machines, and how many runs each had."""
-    found = Counter(_pairs(record[key]) for _, _, record in runs_of(cases) if key in record)
+def _different(key: str, records: Sequence[Record]) -> list[tuple[str, str]]:
+    """Return the different versions, or machines, and how many runs each had."""
+    found = Counter(_pairs(record[key]) for record in records if key in record)
     return [(f"{key.capitalize()}, {count(number, 'run')}", text) for text, number in found.most_common()]
-
-
-def _compare_provenance(model_text: str, solutions: Mapping[str, Solution]) -> Part:
-    facts = [("Model", model_text), *((name, repr(solution.solver)) for name, solution in solutions.items())]
-    return Part(facts=[*facts, ("Versions", _pairs(versions())), ("Machine", _pairs(machine()))])
 
 
 def _pairs(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _add_policies(
+    problems: Sequence[PageProblem],
+    load_model: Callable[[str], UMDP],
+    load_solution: Callable[[str], Solution | None],
+    progress: Callable[[int, int], None] | None,
+) -> bool:
+    """Add kept policies to the problems, and return whether there was room for all.
+
+    The first problem of each size comes first with its best method, then with its next best.
+    """
+    wanted: list[tuple[int, int, int, str]] = []
+    before: Counter[tuple[str, str]] = Counter()
+    for number, problem in enumerate(problems):
+        wanted += [(before[problem.runs.place], rank, number, name) for rank, name in enumerate(problem.runs.done)]
+        before[problem.runs.place] += 1
+    room = MOST_BYTES
+    for done, (_, _, number, name) in enumerate(sorted(wanted)):
+        if room <= 0:
+            break
+        if progress is not None:
+            progress(done, len(wanted))
+        problem, runs = problems[number], problems[number].runs
+        try:
+            solution = load_solution(runs.done[name]["key"])
+            if solution is None:
+                continue
+            model = load_model(runs.problem)
+            _check_unchanged(model, solution.policy, runs.done[name])
+            policy = _page_policy(model, name, solution.policy)
+            if not problem.figures:
+                regrets = {method: list(map(float, record["regret"])) for method, record in runs.done.items()}
+                problem.figures.append(regret_figure(model, regrets, f"problem-{problem.number}", bound=runs.bound))
+                room -= len(problem.figures[0].body)
+        except RueError as error:  # a file that was deleted or changed must not cost the rest of the page
+            problem.troubles.append(f"The policy of {name} cannot be shown: {error}.")
+            continue
+        problem.policies.append(policy)
+        room -= policy.letters
+    return room > 0
+
+
+def _check_unchanged(model: UMDP, policy: Policy, record: Record) -> None:
+    """Raise an error unless the policy has the regrets of the record: then the model has changed since."""
+    verdict = evaluate(model, policy)
+    then = np.array(record["regret"], float)
+    rounding = SAME_VALUE * float(verdict.value[np.isfinite(verdict.value)].max(initial=0.0))
+    if then.shape == verdict.regret.shape and np.allclose(verdict.regret, then, rtol=SAME_REGRET, atol=rounding):
+        return
+    raise BadInput(
+        f"{record['problem']} has changed since: its max regret there is {number_text(verdict.max_regret)} now and "
+        f"{number_text(float(record['max_regret'][1]))} in the record"
+    )
+
+
+@contextmanager
+def _without_garbage() -> Iterator[None]:
+    """Collect the figures that are drawn meanwhile at once.
+
+    A figure has twenty thousand objects that refer to each other. Collecting them is quick while they are young; later,
+    each collection goes through everything that is loaded.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect(0)
+        if was_enabled:
+            gc.enable()
+
+
+def _page_policy(model: UMDP, name: str, policy: Policy, *, with_map: bool = True) -> PagePolicy:
+    table = tables.policy_table(name, policy).html()
+    return PagePolicy(name, table, map_figure(model, name, policy) if with_map else None)
+
+
+@_without_garbage()
+def experiment_figures(results: Results) -> list[PageFigure]:
+    """Return all figures of an experiment."""
+    return [
+        PageFigure(one.title, one.caption, svg_element(one.figure, one.name, f"{one.title}. {one.caption}"))
+        for one in draw_experiment(results)
+    ]
+
+
+@_without_garbage()
+def regret_figure(
+    model: UMDP, regrets: Mapping[str, Sequence[float]], name: str, *, bound: float | None = None
+) -> PageFigure:
+    """Return the regret of each method in each sample; without a bound, in test samples."""
+    shown = dict(islice(regrets.items(), MOST_METHODS))
+    largest = ", ".join(f"{method} {number_text(max(map(float, regret)))}" for method, regret in shown.items())
+    what = "sample" if bound is not None else "test sample"
+    title = "Regret in each sample" if bound is not None else "Regret in test samples"
+    words = f"Regret of {count(len(shown), 'method')} in {count(model.samples, what)}. Largest: {largest}."
+    caption = f"The cost above the least that is possible there.{_not_shown(regrets)}"
+    return PageFigure(title, caption, svg_element(draw_regrets(model, shown, bound=bound or None), name, words))
+
+
+@_without_garbage()
+def bounds_figure(solutions: Mapping[str, Solution]) -> PageFigure:
+    """Return the bounds of each method over time."""
+    shown = dict(islice(solutions.items(), MOST_METHODS))
+    words = f"Bounds of {summary.listed([f'{name} {one.objective}' for name, one in shown.items()])} over time."
+    caption = f"The bounds of each method on its own objective, which methods do not share.{_not_shown(solutions)}"
+    return PageFigure("Bounds over time", caption, svg_element(draw_bounds(shown), "bounds", words))
+
+
+def _not_shown(methods: Mapping[str, object]) -> str:
+    return f" The first {MOST_METHODS} of {len(methods)} methods." if len(methods) > MOST_METHODS else ""
+
+
+@_without_garbage()
+def map_figure(model: UMDP, name: str, policy: Policy) -> PageFigure | None:
+    """Return the map of a policy, if the model is a grid."""
+    layout = model.graph.layout
+    if "grid" not in layout:
+        return None
+    words = f"Map of what the policy of {name} does: how often it visits each place and what it chooses there."
+    caption = "Expected visits, and actions." if "heading" in layout else "The likeliest action of each state."
+    return PageFigure(f"Policy of {name} on the map", caption, svg_image(draw_map(model, policy), words))

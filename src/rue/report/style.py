@@ -1,86 +1,68 @@
-"""One place for what all pictures share: colours, sizes of letters, and how a figure becomes a file.
+"""What all figures share: colours, font sizes, number formats, and how a figure becomes a file or a part of a page.
 
-Colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart; scales of numbers go
+The colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart. Colour scales go
 from light to dark, so that they also work in grey. Figures are made without pyplot and without global state, and equal
-figures are equal files.
+figures give equal files. `rue.mplstyle` has the settings of matplotlib.
 """
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import ROUND_FLOOR, Context
 from functools import lru_cache, wraps
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
+from urllib.parse import quote
+from xml.dom.minidom import parseString
 
 import matplotlib as mpl
+import numpy as np
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.textpath import TextPath
-from matplotlib.ticker import FuncFormatter
 
 from rue.errors import BadInput
 from rue.formats.writing import write_bytes
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
-SERIES = (BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, BLACK)
-LINES: tuple[Literal["-", "--", ":", "-."], ...] = ("-", "--", ":", "-.")
-INK, FAINT, LAND, STONE = "#1A1A1A", "#8A8A8A", "#C9C9C9", "#3A3A3A"
-DEPTH = "#8E3B76"
+# The style sheet of the page replaces some of these in dark mode.
+INK, FAINT, LAND, STONE, DEPTH = "#1A1A1A", "#8A8A8A", "#C9C9C9", "#3A3A3A", "#8E3B76"
 COSTS = LinearSegmentedColormap.from_list("costs", ["#FFFFFF", "#FFEBCB", "#FDD49A", "#FABB6A", "#F09B45"])
+HALO = [withStroke(linewidth=2.5, foreground="white")]  # a rim around letters, so that they can be read anywhere
 
-SMALL, NORMAL, LARGE = 8.0, 9.5, 11.0  # points
+SMALL, NORMAL, LARGE = 8.0, 9.5, 11.0  # font sizes in points
 POINTS = 72.0  # in an inch
-RESOLUTION = 160  # dots per inch of a PNG
-ROUNDING = 1e-12  # of probabilities
-
-_SETTINGS: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": NORMAL,
-    "text.parse_math": False,  # names may hold a dollar sign
-    "axes.titlesize": LARGE,
-    "axes.titley": 1.0,  # where we say: to look for a free place takes a tenth of the time of a figure
-    "axes.labelsize": NORMAL,
-    "axes.edgecolor": INK,
-    "axes.linewidth": 0.8,
-    "axes.formatter.useoffset": False,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": NORMAL,
-    "legend.frameon": False,
-    "hatch.linewidth": 0.5,
-    "savefig.facecolor": "white",
-    "svg.fonttype": "none",  # text stays text: it can be searched, copied and edited
-    "svg.hashsalt": "rue",
-    "pdf.fonttype": 42,
-}
-# No date and no version in a file, so that equal figures are equal bytes.
-_METADATA: dict[str, dict[str, None]] = {
+PIXELS = 88  # of a page, for an inch of a figure
+LEGEND_HANDLE = 0.75  # inches of a legend entry besides its text
+SURE = 1e-12  # rounding of probabilities
+# No date and no version, so that equal figures are equal bytes.
+METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
-    ".svg": {"Date": None, "Creator": None},
-    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    ".svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+    ".pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
 }
+SETTINGS = mpl.rc_params_from_file(Path(__file__).with_name("rue.mplstyle"), use_default_template=True)
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """A function that draws with our settings, whatever those of its caller are, and leaves these as they were."""
+    """Return the function with our matplotlib settings during its call; those of the caller are left as they were."""
 
     @wraps(draw)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         with mpl.rc_context(), warnings.catch_warnings():
-            # A letter that the font lacks is a box in the picture, which is seen there.
+            # A letter that the font lacks is drawn as a box, which the reader sees.
             warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
-            mpl.rcdefaults()
-            mpl.rcParams.update(_SETTINGS)
+            mpl.rcParams.update(SETTINGS)
             return draw(*args, **kwargs)
 
     return wrapped
@@ -88,46 +70,99 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
 @styled
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure as .png, .svg or .pdf, as its name ends, whole or not at all."""
+    """Write a figure as .png, .svg or .pdf, according to the ending of the path. The file is complete or unchanged."""
     target = Path(path)
     ending = target.suffix.lower()
-    if ending not in _METADATA:
+    if ending not in METADATA:
         raise BadInput(f"{target}: the picture ends in {ending or 'nothing'!r}; expected .png, .svg or .pdf")
     stream = BytesIO()
-    figure.savefig(stream, format=ending[1:], dpi=RESOLUTION, metadata=_METADATA[ending])
+    figure.savefig(stream, format=ending[1:], dpi=160, metadata=METADATA[ending])
     write_bytes(target, stream.getvalue())
 
 
-def colour(number: int) -> str:
-    """The colour of a series; they come again after seven, with another kind of line."""
-    return SERIES[number % len(SERIES)]
+@styled
+def svg_element(figure: Figure, name: str, words: str) -> Markup:
+    """Return a figure as an `<svg>` element whose text can be searched. `words` are its text alternative.
+
+    `name` is different for each figure of a page: identifiers within the figure depend on it, so that all are unique.
+    """
+    mpl.rcParams["svg.hashsalt"] = name
+    root = parseString(_svg(figure)).documentElement
+    for attribute, value in {"role": "img", "aria-label": words, "style": _widths(figure)}.items():
+        root.setAttribute(attribute, value)
+    for group in root.getElementsByTagName("g"):
+        if group.hasAttribute("id"):  # a number for each kind of artist, the same in all figures
+            group.removeAttribute("id")
+    return Markup(root.toxml())
 
 
-def line(number: int) -> Literal["-", "--", ":", "-."]:
-    """The kind of line of a series."""
-    return LINES[number // len(SERIES) % len(LINES)]
+@styled
+def svg_image(figure: Figure, words: str) -> Markup:
+    """Return a figure as an `<img>` element that a browser draws when it becomes visible. `words` are its alternative.
+
+    Letters are drawn as paths, as a page cannot choose the fonts of an image.
+    """
+    mpl.rcParams["svg.fonttype"] = "path"
+    width, height = figure.get_size_inches() * PIXELS
+    data = quote(_svg(figure).replace("\n", " "), safe=" !$*()+,-./:;=?@[]^_{|}~")
+    return Markup('<img loading="lazy" decoding="async" width="{}" height="{}" style="{}" alt="{}" src="{}">').format(
+        round(width), round(height), _widths(figure), words, f"data:image/svg+xml,{data}"
+    )
+
+
+def _svg(figure: Figure) -> str:
+    """Return the SVG text of a figure, from its first tag on."""
+    engine = figure.get_layout_engine()
+    if engine is not None:  # savefig would compute the layout twice
+        FigureCanvasSVG(figure)
+        figure.set_dpi(POINTS)
+        engine.execute(figure)
+        figure.set_layout_engine("none")
+    stream = BytesIO()
+    figure.savefig(stream, format="svg", metadata=METADATA[".svg"])
+    text = stream.getvalue().decode()
+    return text[text.index("<svg") :]
+
+
+def _widths(figure: Figure) -> str:
+    """Return the largest and the smallest width of a figure on the page, as CSS variables; below that it scrolls."""
+    pixels = figure.get_figwidth() * PIXELS
+    return f"--wide:{pixels:.0f}px;--least:{pixels * 0.8:.0f}px"
 
 
 @lru_cache(maxsize=256)
 def text_width(text: str, size: float) -> float:
-    """How wide a text is, in inches."""
+    """Return the width of a text, in inches."""
     return float(TextPath((0, 0), text, size=size).vertices[:, 0].max()) / POINTS if text.strip() else 0.0
 
 
+def legend_columns(labels: Sequence[str], inches: float) -> int:
+    """Return the largest number of legend columns that is not wider than that."""
+    widths = [text_width(label, NORMAL) + LEGEND_HANDLE for label in labels]
+    for columns in range(len(labels), 1, -1):
+        if sum(max(column) for column in np.array_split(widths, columns)) <= inches:
+            return columns
+    return 1
+
+
+def panels(number: int, across: int, size: tuple[float, float], layout: Any = "constrained", **more: Any) -> Any:
+    """Return a figure of that size, and its panels row by row."""
+    figure = Figure(figsize=size, layout=layout)
+    axes = figure.subplots(-(-number // across), across, squeeze=False, **more).ravel()
+    for unused in axes[number:]:
+        unused.remove()
+    return figure, axes[:number]
+
+
 def plain_axes(axes: Axes) -> None:
-    """No lines where nothing is read off."""
+    """Remove the upper and the right frame line, and draw faint horizontal lines."""
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.grid(axis="y")
     axes.set_axisbelow(True)
 
 
-def plain_ticks(axis: Axis) -> None:
-    """Each number whole, without a power of ten for all of them at the end of the axis, where the title is."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-
-
-def plain_numbers(axis: Axis) -> None:
-    """Numbers on a log scale as plain ones: powers of ten, and others where there are not two of these."""
+def log_ticks(axis: Axis) -> None:
+    """Write plain numbers on a log scale: powers of ten, and others where fewer than two powers are in the range."""
 
     def between(value: float, _: object) -> str:
         low, high = sorted(axis.get_view_interval())
@@ -136,41 +171,29 @@ def plain_numbers(axis: Axis) -> None:
         text = f"{value:g}"
         return text if high < 10 * low or text.strip("0.")[0] in "25" else ""
 
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(FuncFormatter(between))
-
-
-def legend_line(number: int) -> Line2D:
-    """The line of a series, for a legend."""
-    return Line2D([], [], color=colour(number), linestyle=line(number))
-
-
-def halo() -> withStroke:
-    """A light rim around letters, so that they can be read on anything."""
-    return withStroke(linewidth=2.5, foreground="white")
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(between)
 
 
 def number_text(value: float) -> str:
-    """A number for people: three digits, and ∞."""
+    """Return a number with three digits, or ∞."""
     return "∞" if value == float("inf") else f"{value:.3g}"
 
 
 def share_text(share: float) -> str:
-    """A share in whole percent; 0 % and 100 % only where it is that, up to rounding."""
-    if ROUNDING < share < 0.005:
+    """Return a share in whole percent; 0 % and 100 % only if it is that, up to rounding."""
+    if SURE < share < 0.005:
         return "<1%"
-    if 0.995 <= share < 1 - ROUNDING:
-        return ">99%"
-    return f"{share:.0%}"
+    return ">99%" if 0.995 <= share < 1 - SURE else f"{share:.0%}"
 
 
 def bound_text(value: float) -> str:
-    """Three digits of what is proved to be a lower bound: rounded down, so that what is shown is proved too."""
+    """Return three digits of a proved lower bound, rounded down, so that the number shown is proved too."""
     return number_text(rounded(value, 3, ROUND_FLOOR))
 
 
 def rounded(value: float, digits: int, rounding: str) -> float:
-    """A number with so many digits, rounded as `decimal` names it."""
+    """Return a number with that many digits; `rounding` is a mode of the module `decimal`."""
     if not math.isfinite(value):
         return value
     return float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value))))

@@ -1,0 +1,115 @@
+"""The summary of a page in sentences: what was run, which method has the least regret, and what is proved.
+
+Numbers are those of records, results and statistics. Proved numbers are rounded to the side where they stay proved.
+"""
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_HALF_EVEN
+
+import numpy as np
+
+from rue._arrays import Array
+from rue.experiments.problems import ProblemRuns
+from rue.experiments.results import Group, Samples
+from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, describe
+from rue.experiments.tables import mean_text
+from rue.report.style import bound_text, number_text
+from rue.report.tables import count, percent, status_text
+from rue.solution import Status
+
+MOST_NAMED = 4  # methods that are not significantly worse
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def findings(group: Group) -> str:
+    """Return which method has the least regret, whether significantly, and how near it is to the best possible."""
+    sentences = [f"On train samples {_least(group, 'train')}", _distance(group)]
+    if group.has_test:
+        sentences.append(f"On test samples {_least(group, 'test')}")
+    return " ".join(f"{sentence}." for sentence in sentences if sentence)
+
+
+def _ranked(group: Group, samples: Samples) -> list[tuple[int, Moments]]:
+    """Return the methods that have results, the best first."""
+    moments = [describe(column) for column in group.normalised(samples).T]
+    known = [(number, one) for number, one in enumerate(moments) if not math.isnan(one.mean)]
+    return sorted(known, key=lambda item: item[1].rank)
+
+
+def _least(group: Group, samples: Samples) -> str:
+    """Return the method with the least mean, and which others are not significantly worse."""
+    ranked = _ranked(group, samples)
+    if not ranked:
+        return "no method has a figure"
+    order, shown = [number for number, _ in ranked], [mean_text(one) for _, one in ranked]
+    ties = shown.count(shown[0])
+    names, others = listed([group.methods[i] for i in order[:ties]]), order[ties:]
+    if not others:
+        return f"the mean regret of {names} is {shown[0]}"
+    text = f"the least mean regret is that of {names}, {shown[0]}, before {group.methods[others[0]]} with {shown[ties]}"
+    if len(group.problems) == 1:
+        return text
+    below = compare_methods(group.normalised(samples)).wilcoxon_holm[order[0]]
+    unsure = [group.methods[i] for i in others if not below[i] < SIGNIFICANT]
+    if len(unsure) == len(others):
+        return f"{text}; it is significantly below none of the others"
+    more = [f"{len(unsure) - MOST_NAMED} more"] if len(unsure) > MOST_NAMED else []
+    rest = f"all but {listed([*unsure[:MOST_NAMED], *more])}" if unsure else "every other"
+    return f"{text}; it is significantly below {rest}"
+
+
+def _distance(group: Group) -> str:
+    """Return the gap of the best method; of several equal ones, of that whose largest gap is smallest."""
+    ranked = _ranked(group, "train")
+    best = [number for number, one in ranked if mean_text(one) == mean_text(ranked[0][1])]
+    if not best:
+        return ""
+    chosen = min(best, key=lambda number: _farthest(group.gap[:, number]))
+    gap, endless = group.gap[:, chosen], np.isinf(group.train[:, chosen])
+    unknown = (group.bound == 0) & (gap > 0) & ~endless
+    known = gap[np.isfinite(gap) & ~unknown]
+    if not known.size:
+        reason = "no bound is proved" if not endless.all() else "all regrets are infinite"
+        return f"How far that is from the best possible is not known, as {reason}"
+    most, median = percent(float(known.max())), percent(float(np.median(known)), ROUND_HALF_EVEN)
+    what = f"Of these {group.methods[chosen]} leaves" if len(best) > 1 else "That leaves"
+    except_on = [
+        f"{count(int(which.sum()), 'problem')} {words}"
+        for which, words in ((unknown, "without a bound"), (endless, "with infinite regret"))
+        if which.any()
+    ]
+    text = f"{what} a gap of at most {most} to the best possible (median {median})"
+    return text + (f", except on {listed(except_on)}" if except_on else "")
+
+
+def _farthest(gap: Array) -> tuple[int, float]:
+    """Return on how many problems the gap is infinite, and the largest finite gap."""
+    return int(np.isinf(gap).sum()), float(gap[np.isfinite(gap)].max(initial=0.0))
+
+
+def comparison(runs: ProblemRuns) -> list[str]:
+    """Return what several methods reached on one model, the best of them first."""
+    least, bound = runs.least, runs.bound
+    methods, name = count(len(runs.done), "method"), next(iter(runs.done))
+    best = f"Of {methods}, {name} found the policy with the least max regret, {number_text(least)}."
+    if math.isinf(least):
+        text = "No method found a policy that surely reaches the goal in every sample: every max regret is ∞."
+    elif bound > 0:
+        gap = f"leaves a gap of {percent(1 - bound / least)}" if least > bound else "is the best possible"
+        text = f"{best} No policy of any kind has less than {bound_text(bound)}: this one {gap}."
+    else:
+        text = f"{best}, {number_text(least)}." + (
+            " No bound is proved, so better policies may exist." if least else ""
+        )
+    sentences = [text]
+    tests = {name: float(one["test"]["max_regret"]) for name, one in runs.done.items() if "test" in one}
+    if tests:
+        name = min(tests, key=lambda name: tests[name])
+        sentences.append(f"On the test samples {name} has the least max regret, {number_text(tests[name])}.")
+    stopped = [f"{n} ({status_text(one['status'])})" for n, one in runs.done.items() if one["status"] != Status.SOLVED]
+    return [*sentences, f"Not all ended as planned: {listed(stopped)}."] if stopped else sentences
