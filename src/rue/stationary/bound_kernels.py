@@ -102,44 +102,6 @@ def _useful_tolerance(cursor, bound):
 
 
 @helper
-def _can_be_proper(model, k, graph, node, count):
-    """Return whether some policy of the node reaches a goal with probability one in sample k: exact, on the graph."""
-    prob, gap, target, alive, reached = model.prob[k], model.gap[k], model.target, graph.alive, graph.seen
-    alive[:] = True
-    while True:
-        reached[:] = False
-        reached[alive.size - 1] = True
-        changed = True
-        while changed:
-            changed = False
-            for a in range(count):
-                i = node.live[a]
-                if reached[i] or not alive[i]:
-                    continue
-                for j in range(node.low[i], node.high[i]):
-                    c = node.act[j]
-                    stays = gap[c] < ENDLESS
-                    nearer = False
-                    for t in range(model.out_ptr[c], model.out_ptr[c + 1]):
-                        if prob[t] > 0.0:
-                            stays &= alive[target[t]]
-                            nearer |= reached[target[t]]
-                    if stays and nearer:
-                        reached[i] = True
-                        changed = True
-                        break
-        lost = False
-        for a in range(count):
-            i = node.live[a]
-            lost |= alive[i] and not reached[i]
-            alive[i] = reached[i]
-        if not alive[model.start]:
-            return False
-        if not lost:
-            return True
-
-
-@helper
 def _back_up_choices(model, k, node, count, values, price):
     """Compute one sample's backups of all choices, by how much they exceed the best one, and the greedy choices."""
     prob, gap, value, total = model.prob[k], model.gap[k], values.value[k], values.total[k]
@@ -387,6 +349,8 @@ def _bound_child(model, node, values, trial, done, price, cursor):
     """
     i, c = cursor.place, node.act[cursor.choice]
     bound = max(cursor.bound, price[c])
+    if bound >= cursor.cut:
+        return bound
     first, end = node.low[i], node.high[i]
     node.low[i], node.high[i] = cursor.choice, cursor.choice + 1
     for k in range(model.offset.size):

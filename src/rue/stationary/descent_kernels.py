@@ -44,6 +44,7 @@ class Subgraph(NamedTuple):
     seen: Array  # [n+1]
     alive: Array  # [n+1]
     stack: Array  # [max(n, K)+1]
+    place: Array  # [n+1] the numbers 0 … n
 
 
 class PolicyValues(NamedTuple):
@@ -55,7 +56,7 @@ class PolicyValues(NamedTuple):
 
 
 declare(LocalModel, "I1 I1 I1 F2 F2 F1 int float int")
-declare(Subgraph, "b1 i1 b1 b1 i1")
+declare(Subgraph, "b1 i1 b1 b1 i1 i1")
 declare(PolicyValues, "f2 f1 l1")
 
 
@@ -103,41 +104,49 @@ def _reachable(model, graph):
 
 
 @helper
-def _is_proper(model, graph, count, policy):
-    """Return whether a policy reaches a goal with probability one in every sample: exact, on the graph."""
-    out_ptr, target, seen = model.out_ptr, model.target, graph.seen
-    places = seen.size - 1
-    for k in range(model.prob.shape[0]):
-        prob = model.prob[k]
-        seen[:] = False
-        seen[model.start] = True
-        graph.stack[0] = model.start
-        size = 1
-        while size > 0:
-            size -= 1
-            c = policy[graph.stack[size]]
-            for t in range(out_ptr[c], out_ptr[c + 1]):
-                j = target[t]
-                if prob[t] > 0.0 and j < places and not seen[j]:
-                    seen[j] = True
-                    graph.stack[size] = j
-                    size += 1
-        # Remove the visited places that can reach a goal; if any is left, the policy is improper.
+def _can_be_proper(model, k, graph, count, low, high, act):
+    """Return whether some policy with the choices `act[low[i]:high[i]]` is proper in sample k: exact, on the graph."""
+    prob, gap, target, alive, reached = model.prob[k], model.gap[k], model.target, graph.alive, graph.seen
+    alive[:] = True
+    while True:
+        reached[:] = False
+        reached[alive.size - 1] = True
         changed = True
         while changed:
             changed = False
             for a in range(count):
                 i = graph.live[a]
-                if seen[i]:
-                    c = policy[i]
-                    for t in range(out_ptr[c], out_ptr[c + 1]):
-                        if prob[t] > 0.0 and (target[t] == places or not seen[target[t]]):
-                            seen[i] = False
-                            changed = True
-                            break
+                if reached[i] or not alive[i]:
+                    continue
+                for j in range(low[i], high[i]):
+                    c = act[j]
+                    stays = gap[c] < ENDLESS
+                    nearer = False
+                    for t in range(model.out_ptr[c], model.out_ptr[c + 1]):
+                        if prob[t] > 0.0:
+                            stays &= alive[target[t]]
+                            nearer |= reached[target[t]]
+                    if stays and nearer:
+                        reached[i] = True
+                        changed = True
+                        break
+        lost = False
         for a in range(count):
-            if seen[graph.live[a]]:
-                return False
+            i = graph.live[a]
+            lost |= alive[i] and not reached[i]
+            alive[i] = reached[i]
+        if not alive[model.start]:
+            return False
+        if not lost:
+            return True
+
+
+@helper
+def _is_proper(model, graph, count, policy):
+    """Return whether a policy reaches a goal with probability one in every sample, at a finite cost."""
+    for k in range(model.offset.size):
+        if not _can_be_proper(model, k, graph, count, graph.place[:-1], graph.place[1:], policy):
+            return False
     return True
 
 

@@ -45,13 +45,12 @@ class Renumbered:
         choice, owner = ranges(graph.choice_ptr[order], length), np.repeat(np.arange(order.size), length)
         choice, owner = choice[kept[choice]], owner[kept[choice]]
         rows = _Rows.build(model, choice, order[owner])
-        potential = values.lower.copy()
-        prob, gap = np.empty((model.samples, rows.out.size)), np.empty((model.samples, choice.size))
-        for k in range(model.samples):
-            if not rows.load(k, potential[:, k], prob[k], gap[k]):
-                # Zero is always a potential, if a poor one.
-                potential[:, k] = np.where(values.dead[:, k], np.inf, 0.0)
-                rows.load(k, potential[:, k], prob[k], gap[k])
+        potential = values.lower
+        prob, gap, sound = rows.gaps(potential)
+        if not sound.all():
+            # Zero is always a potential, if a poor one.
+            potential = np.where(sound, potential, np.where(values.dead, np.inf, 0.0))
+            prob, gap, _ = rows.gaps(potential)
         outcomes = int(np.diff(graph.trans_ptr).max(initial=0))
         local = LocalModel(
             row_ptr=_pointers(owner, order.size),
@@ -103,23 +102,25 @@ class _Rows:
         out = np.flatnonzero(model.ever_live[transition] & (graph.successor[transition] != state[source]))
         return cls(model, choice, state, length, source, transition, out)
 
-    def load(self, k: int, potential: Array, prob: Array, gap: Array) -> bool:
-        """Compute one sample's probabilities and gaps; return whether its gaps are 0 or more, up to rounding.
+    def gaps(self, potential: Array) -> tuple[Array, Array, Array]:
+        """Return probabilities [K, out], gaps [K, c], and for each sample whether all gaps are 0 or more.
 
         An infinite potential marks a dead end.
         """
-        chance, own = self.model.prob[self.transition, k], potential[self.state]
-        backup = self.model.cost[self.choice, k]
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            ahead = np.where(chance > 0, chance * potential[self.model.graph.successor[self.transition]], 0.0)
-            np.add.at(backup, self.source, ahead)
-            source = self.source[self.out]
-            leave = np.bincount(source, chance[self.out], self.choice.size)
-            error = 2.0**-53 * (2 * self.length + 8) * (backup + own)
+        model, samples = self.model, self.model.samples
+        chance, own, backup = model.prob[self.transition], potential[self.state], model.cost[self.choice]
+        number = self.source[:, None] * samples + np.arange(samples)  # of the choice and the sample
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ahead = np.where(chance > 0, chance * potential[model.graph.successor[self.transition]], 0.0)
+            np.add.at(backup.reshape(-1), number.reshape(-1), ahead.reshape(-1))
+            leaving, source = chance[self.out], self.source[self.out]
+            leave = np.bincount(number[self.out].reshape(-1), leaving.reshape(-1), backup.size).reshape(backup.shape)
+            error = (2.0**-53 * (2 * self.length + 8))[:, None] * (backup + own)
             finite = (leave > 0) & (backup < np.inf) & (own < np.inf)
-            gap[:] = np.where(finite, np.maximum(backup - own - error, 0.0) / leave, HUGE)
-            prob[:] = np.where(leave[source] > 0, chance[self.out] / leave[source], 0.0)
-            return not (finite & (backup - own + error < 0)).any()
+            gap = np.where(finite, np.maximum(backup - own - error, 0.0) / leave, HUGE)
+            prob = np.where(leave[source] > 0, leaving / leave[source], 0.0)
+            sound = ~(finite & (backup - own + error < 0)).any(axis=0)
+        return np.ascontiguousarray(prob.T), np.ascontiguousarray(gap.T), sound
 
 
 def _pointers(owner: Array, owners: int) -> Array:

@@ -384,6 +384,7 @@ class _PolicyMemory(NamedTuple):
                 seen=np.zeros(places + 1, bool),
                 alive=np.zeros(places + 1, bool),
                 stack=np.zeros(max(places, samples) + 1, np.int32),
+                place=np.arange(places + 1, dtype=np.int32),
             ),
             descent.PolicyValues(
                 value=np.zeros((samples, places + 1)), regret=np.zeros(samples), rank=np.arange(samples)

@@ -21,13 +21,12 @@ from rue.stationary.bound_kernels import (
     _back_up_choices,
     _bound_child,
     _bound_coupled,
-    _can_be_proper,
     _choose_place,
     _flow,
     _raise_values,
     _useful_tolerance,
 )
-from rue.stationary.descent_kernels import ENDLESS, _evaluate, _is_proper, _reachable, mutable_record
+from rue.stationary.descent_kernels import ENDLESS, _can_be_proper, _evaluate, _is_proper, _reachable, mutable_record
 
 # What `search` returns: the budget or the nodes are used up; the candidate is a better policy, or the only one of a
 # node; all memory for nodes is in use; no node is left.
@@ -144,7 +143,7 @@ def _bound_in_sample(model, graph, node, value, rank, cursor):
     cursor.bound = max(cursor.bound, own[model.start] + model.offset[k])
     closed = cursor.bound >= cursor.cut
     if not closed and cursor.cut >= ENDLESS:  # while no proper policy is known, the graph may rule them out
-        closed = not _can_be_proper(model, k, graph, node, cursor.count)
+        closed = not _can_be_proper(model, k, graph, cursor.count, node.low, node.high, node.act)
     if closed:
         for j in range(cursor.sample, 0, -1):  # this sample comes first from now on
             rank[j] = rank[j - 1]
