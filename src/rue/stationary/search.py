@@ -43,6 +43,7 @@ import numpy as np
 from rue._arrays import Array
 from rue._check import flag, real_number
 from rue.baselines import Average
+from rue.controllers import stationary_choices
 from rue.errors import BadInput
 from rue.fallbacks import infeasible
 from rue.judge import Evaluation, judge
@@ -138,16 +139,13 @@ def _deadline(run: Run, share: float) -> float:
 
 def _starts(model: UMDP, values: OptimalValues, run: Run) -> Iterator[Array]:  # [S] each
     """Yield the policies of the other methods, as a choice for each state."""
-    graph = model.graph
     for solver in (Regret(prune=False), Regret(), WorstCase(), Average()):
         if run.stop():
             return
-        policy = solver.run(model, Inner(outer=run)).policy
-        if policy.is_stationary and policy.is_deterministic:
-            choice = np.full(graph.states, -1)
-            choice[graph.choice_state[policy.choice]] = policy.choice
-            yield complete_choices(graph, choice)
-    yield from (complete_choices(graph, choice) for choice in np.unique(values.choice, axis=1).T)
+        choices = stationary_choices(solver.run(model, Inner(outer=run)).policy)
+        if choices is not None:
+            yield choices
+    yield from (complete_choices(model.graph, choices) for choices in np.unique(values.choice, axis=1).T)
 
 
 def _kept(model: UMDP, values: OptimalValues) -> Array:  # [C]
