@@ -1,12 +1,12 @@
-"""The one place where the engines are held against each other. A contradiction between them is an error, never clipped.
+"""Compare the results of the engines with each other. A contradiction between them is an error, never clipped.
 
-Three engines make figures that people see, and each proves its own: optimal values (`optimal.py`), the judge
-(`evaluate.py`) and the solvers, with certificates that `certificate.verify` checks. If one of them is broken:
+Three engines compute results, and each proves its own: optimal values (`values.py`), the judge (`judge.py`) and the
+solvers, with certificates that `certificate.verify` checks. In addition,
 
-- optimal values are checked by Bellman's inequalities: the lower end is no more than the backup of any choice, the
+- *optimal values* are checked by Bellman's inequalities: the lower end is no more than the backup of any choice, the
   upper end no less than that of its policy, and that policy reaches a goal;
 - *the judge's* costs are no less than V*, its figure is no more than the solver's own upper bound, where the solver has
-  one on the same quantity, and the cost in the worst sample is worked out a second time, by a sparse factorisation of
+  one on the same quantity, and the cost in the worst sample is computed a second time, by a sparse factorisation of
   the policy's chain (of policies with up to `MOST_ENTRIES` outcomes);
 - *a bound* for all policies holds for this one too: bound ≤ max regret + error.
 """
@@ -29,13 +29,14 @@ from rue.model import UMDP, surely_reaching
 from rue.policy import Policy
 from rue.solution import Interval, Outcome, Solution, Solver
 from rue.values import OptimalValues
+from rue.visits import PolicyChain
 
-# By how much a backup may miss a bound on V*, as a fraction of it: far more than rounding, far less than a defect.
+# By how much a backup may miss a bound on V*, as a fraction of it: more than rounding, less than any defect.
 SLACK = 1e-9
-# Numbers that are handled together.
+# Numbers that are processed at a time.
 CHUNK = 1 << 20
-# Outcomes of all nodes of a policy up to which its cost is worked out a second time. By how much the two may differ: a
-# part of the cost, and a part for each expected step.
+# Most outcomes of all nodes of a policy whose cost is computed a second time. By how much the two may differ: a part of
+# the cost, and a part for each expected step.
 MOST_ENTRIES = 500_000
 DIFFERENCE, DIFFERENCE_BY_STEP = 1e-6, 1e-12
 
@@ -55,7 +56,7 @@ def check_values(model: UMDP, values: OptimalValues) -> None:
 
 
 def _check_policy_of(model: UMDP, values: OptimalValues, k: int) -> None:
-    """The upper end of V* in one sample is the cost of a policy, or more."""
+    """Check that the upper end of V* in one sample is the cost of a policy, or more."""
     graph = model.graph
     state = np.flatnonzero(np.isfinite(values.upper[:, k]) & ~graph.goal)
     choice = values.choice[state, k]
@@ -70,7 +71,7 @@ def _check_policy_of(model: UMDP, values: OptimalValues, k: int) -> None:
 
 
 def _backup(model: UMDP, choice: Array, value: Array, sample: int | None = None) -> Array:  # [n, K]
-    """What choices cost with these values to follow, in all samples or in one."""
+    """Return the cost of choices with these values to follow, in all samples or in one."""
     graph = model.graph
     columns = slice(None) if sample is None else slice(sample, sample + 1)
     length = np.diff(graph.trans_ptr)[choice]
@@ -83,6 +84,7 @@ def _backup(model: UMDP, choice: Array, value: Array, sample: int | None = None)
 
 
 def _refuse(model: UMDP, values: OptimalValues, wrong: Array, state: Array, what: str) -> None:
+    """Raise `Contradiction` for the first wrong value, if there is one."""
     if wrong.any():
         i, k = (int(index[0]) for index in np.nonzero(wrong))
         low, high = values.lower[state[i], k], values.upper[state[i], k]
@@ -99,7 +101,7 @@ def check_judge(model: UMDP, policy: Policy, verdict: Evaluation) -> None:
         return
     try:
         cost, steps = _cost_and_steps(model, policy, k)
-    except SolverFailed:  # the chain is singular to the computer, and the judge has another way
+    except SolverFailed:  # the chain is numerically singular; the judge does not factorise it
         return
     if abs(cost - verdict.value[k]) > verdict.error + (DIFFERENCE + DIFFERENCE_BY_STEP * steps) * cost:
         raise Contradiction(
@@ -109,35 +111,22 @@ def check_judge(model: UMDP, policy: Policy, verdict: Evaluation) -> None:
 
 
 def _cost_and_steps(model: UMDP, policy: Policy, k: int) -> tuple[float, float]:
-    """The expected cost and steps of a policy in a sample, by factorisation."""
-    graph = model.graph
-    entry_node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
-    length = np.diff(graph.trans_ptr)[policy.choice]
-    transition = ranges(graph.trans_ptr[policy.choice], length)
-    source = np.repeat(entry_node, length)
-    share = np.repeat(policy.weight, length) * model.prob[transition, k]
-    source, target, share = source[share > 0], policy.next_node[share > 0], share[share > 0]
-    seen = np.zeros(policy.nodes, bool)
-    seen[policy.start_node] = True
-    while True:
-        fresh = target[seen[source] & ~seen[target]]
-        if not fresh.size:
-            break
-        seen[fresh] = True
-    inner = np.flatnonzero(seen & ~graph.goal[policy.node_state])
+    """Return the expected cost and steps of a policy in a sample, by factorisation."""
+    chain = PolicyChain.build(model, policy, k)
+    inner = np.flatnonzero(chain.structure()[0] & ~chain.goal)
     place = np.full(policy.nodes, inner.size)
     place[inner] = np.arange(inner.size)
-    paid = np.bincount(entry_node, weights=policy.weight * model.cost[policy.choice, k], minlength=policy.nodes)
-    use = seen[source]
-    solved = solve_chain(
-        place[source[use]], place[target[use]], share[use], np.column_stack([paid[inner], np.ones(inner.size)])
-    )
-    total = policy.start_weight @ np.vstack([solved, np.zeros(2)])[place[policy.start_node]]
-    return float(total[0]), float(total[1])
+    node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
+    paid = np.bincount(node, weights=policy.weight * model.cost[policy.choice, k], minlength=policy.nodes)
+    row, column = place[chain.source], place[chain.target]
+    use = row < inner.size
+    right = np.column_stack([paid[inner], np.ones(inner.size)])
+    cost, steps = chain.start[inner] @ solve_chain(row[use], column[use], chain.prob[use], right)
+    return float(cost), float(steps)
 
 
 def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificate: Certificate | None) -> Interval:
-    """The proved interval around the least max regret of any policy; `Contradiction` if the engines disagree."""
+    """Return the proved interval around the least max regret of any policy; `Contradiction` if the engines disagree."""
     judged = {"regret": verdict.max_regret, "worst-case cost": float(verdict.value.max())}.get(solver.measures)
     if judged is not None and judged - verdict.error > outcome.objective.upper:
         raise Contradiction(
@@ -150,13 +139,13 @@ def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificat
 
 @dataclass(eq=False)
 class Evidence:
-    """What shows a contradiction: the model and, once there is one, the solution."""
+    """The model and, once there is one, the solution: what shows a contradiction."""
 
     model: UMDP
     solution: Solution | None = None
 
     def attached(self, problem: Contradiction) -> Contradiction:
-        """The contradiction, with the file that holds the evidence."""
+        """Return the contradiction, with the name of a file that holds the evidence."""
         folder = Path(tempfile.mkdtemp(prefix="rue-contradiction-"))
         save(folder / "model.rue", self.model)
         if self.solution is not None:
