@@ -16,7 +16,7 @@ import rue
 from rue import mixture_kernels as mixture
 from rue.controllers import mix_policies
 from rue.judge import is_proper
-from rue.mixture import Mixture, _Search
+from rue.mixture import Mixture, _PolicySearch
 
 CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.json"))
 
@@ -135,7 +135,7 @@ def test_the_controller_is_the_game():
 @given(umdps(Shape(states=3, samples=3)), st.data())
 def test_the_search_never_raises_the_sum(model, data):
     naive = Naive(model)
-    search = _Search.build(model, rue.optimal_values(model))
+    search = _PolicySearch.build(model, rue.optimal_values(model))
     belief = np.array(data.draw(st.lists(st.integers(1, 4), min_size=model.samples, max_size=model.samples)), float)
     belief /= belief.sum()
     start = data.draw(st.sampled_from(list(naive.policies())))
@@ -160,7 +160,7 @@ def test_entries_are_visits_from_other_states(model, data):
     naive, graph = Naive(model), model.graph
     policy = data.draw(st.sampled_from(list(naive.policies())))
     assume(all(naive.policy_value(policy, k, naive.initial) != INF for k in range(model.samples)))
-    search = _Search.build(model, rue.optimal_values(model))
+    search = _PolicySearch.build(model, rue.optimal_values(model))
     entered = search.entries(np.where(np.array(policy) >= 0, policy, 0))
     for k in range(model.samples):
         for s in np.flatnonzero(~graph.goal):
@@ -233,5 +233,5 @@ def test_a_policy_that_hardly_ever_ends_is_left_out():
 def test_kernels_are_compiled_once():
     model = rue.domains.Disaster(width=4, height=4, seed=1).sample(3, seed=1)
     rue.solve(model, Mixture())
-    for name in ("improve", "settle", "entries"):
+    for name in ("improve", "evaluate_policy", "count_entries"):
         assert len(getattr(mixture, name).signatures) == 1, name

@@ -1,4 +1,4 @@
-"""The paper's two baselines: the averaged MDP, and the best of the samples' own optimal policies.
+"""The two baselines of the paper: the averaged MDP, and the best of the samples' own optimal policies.
 
 *Averaged MDP*: one model with the mean of all transition probabilities and costs.
 
@@ -37,7 +37,7 @@ class Average(Solver):
     measures = "mean cost"
 
     def run(self, model: UMDP, run: Run) -> Outcome:
-        """Average, then solve one MDP."""
+        """Average the samples and solve one MDP."""
         try:
             mean = UMDP(model.graph, model.prob.mean(axis=1, keepdims=True), model.cost.mean(axis=1, keepdims=True))
         except BadInput:  # each sample has a proper policy, but the averaged model has none

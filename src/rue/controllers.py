@@ -1,4 +1,4 @@
-"""Controllers put together, and made smaller without a change in what they do.
+"""Put controllers together, and make them smaller without a change in what they do.
 
 *Merging.* Two nodes do the same for ever if they have one state, the same choices with the same weights, and the next
 nodes of each outcome do the same for ever. The largest such relation is found by splitting blocks of nodes until
@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rue import controller_kernels as controller
-from rue._arrays import Array, ranges
+from rue import structure_kernels as reach
+from rue._arrays import Array, ranges, read_only
+from rue.controller_kernels import Partition, refine
 from rue.model import Graph
-from rue.policy import Policy
+from rue.policy import Policy, complete_choices
 
 # Nodes of a controller: the state of each, how many choices it has, these choices, their weights, and the next nodes of
 # all their outcomes.
@@ -21,12 +22,21 @@ Part = tuple[Array, Array, Array, Array, Array]
 
 
 def part_of(policy: Policy) -> Part:
-    """The nodes of a policy."""
+    """Return the nodes of a policy."""
     return policy.node_state, np.diff(policy.entry_ptr), policy.choice, policy.weight, policy.next_node
 
 
+def stationary_choices(policy: Policy) -> Array | None:  # [S]
+    """Return the choice of each state if the policy is stationary and deterministic; the first where it has none."""
+    if not (policy.is_stationary and policy.is_deterministic):
+        return None
+    choice = np.full(policy.graph.states, -1)
+    choice[policy.graph.choice_state[policy.choice]] = policy.choice
+    return complete_choices(policy.graph, choice)
+
+
 def put_together(graph: Graph, parts: Sequence[Part], start_node: Array, start_weight: Array) -> Policy:
-    """One controller of all parts, whose nodes are numbered through; their next nodes are in these numbers already."""
+    """Return one controller of all parts; their next nodes are numbered through all parts already."""
     state, count, choice, weight, following = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return Policy(
         graph=graph,
@@ -42,9 +52,9 @@ def put_together(graph: Graph, parts: Sequence[Part], start_node: Array, start_w
 
 
 def mix_policies(policies: list[Policy], weight: Array) -> Policy:
-    """One controller that draws one of the policies at the start, with these probabilities, and follows it.
+    """Return one controller that draws one of the policies at the start, with these probabilities, and follows it.
 
-    Nodes that do the same are one; the only policy with a positive weight is returned as it is.
+    Nodes that do the same are merged. If only one policy has a positive weight, it is returned as it is.
     """
     used = [(policy, float(w)) for policy, w in zip(policies, weight, strict=True) if w > 0]
     if len(used) == 1:
@@ -57,7 +67,7 @@ def mix_policies(policies: list[Policy], weight: Array) -> Policy:
 
 
 def handed_over(policy: Policy, lost: Array, other: Policy) -> Policy:
-    """The policy that goes over to another one, to its first node of the state, instead of entering a lost node."""
+    """Return the policy that goes over to another one, to its first node of the state, instead of to a lost node."""
     node = np.full(policy.graph.states, -1)
     node[other.node_state[::-1]] = np.arange(other.nodes)[::-1]
     number = np.where(lost, policy.nodes + node[policy.node_state], np.arange(policy.nodes))
@@ -69,8 +79,12 @@ def handed_over(policy: Policy, lost: Array, other: Policy) -> Policy:
 
 
 def trimmed(policy: Policy) -> Policy:
-    """The policy without the nodes that it cannot come to."""
-    seen = controller.reached(policy.next_ptr[policy.entry_ptr], policy.next_node, policy.start_node)
+    """Return the policy without the nodes that it cannot reach."""
+    every = np.arange(policy.next_node.size, dtype=np.int32)
+    next_node, start = policy.next_node.astype(np.int32), policy.start_node.astype(np.int32)
+    edges = reach.Edges(*map(read_only, (policy.next_ptr[policy.entry_ptr], every, next_node)))
+    seen = np.zeros(policy.nodes, bool)
+    seen[reach.breadth_first(edges, np.ones(every.size, bool), read_only(start))] = True
     if seen.all():
         return policy
     place = np.cumsum(seen) - 1
@@ -78,17 +92,17 @@ def trimmed(policy: Policy) -> Policy:
 
 
 def merged(policy: Policy) -> Policy:
-    """The policy with one node for all that do the same for ever, and without those that it cannot come to.
+    """Return the policy with one node for all that do the same for ever, and without those that it cannot reach.
 
-    Of each block the first node stays, in the order of before. Start nodes that become one add up their weights.
-    Entries of one choice and one weight at a node count in the order in which they stand.
+    Of each block the first node stays, and so does the order. Start nodes that are merged add up their weights.
+    Entries of one choice and one weight at a node are compared in their order.
     """
     policy = trimmed(policy)
     label, labels = _labels(policy)
-    before_ptr, before = _grouped(policy.next_node, policy.nodes)
-    blocks = _partition(policy.node_state, policy.graph.states)
-    controller.alike(policy.next_ptr[policy.entry_ptr], before_ptr, before, *blocks, *_partition(label, labels))
-    node, place = _by_first(blocks[4])
+    owner = np.repeat(np.arange(policy.nodes), np.diff(policy.next_ptr[policy.entry_ptr]))
+    blocks, count = _partition(policy.node_state, policy.graph.states)
+    refine(owner, *_grouped(policy.next_node, policy.nodes), blocks, count, *_partition(label, labels))
+    node, place = _by_first(blocks.set_of)
     start, start_block = _by_first(place[policy.start_node])
     if node.size == policy.nodes and start.size == policy.start_node.size:
         return policy
@@ -97,25 +111,24 @@ def merged(policy: Policy) -> Policy:
 
 
 def _grouped(key: Array, keys: int) -> tuple[Array, Array]:
-    """The elements of each key in order, `member[ptr[k]:ptr[k+1]]`."""
+    """Return the elements of each key in order, `member[ptr[k]:ptr[k+1]]`."""
     ptr = np.concatenate([[0], np.cumsum(np.bincount(key, minlength=keys))])
     return ptr, np.argsort(key, kind="stable")
 
 
-def _partition(key: Array, keys: int) -> tuple[Array, Array, Array, Array, Array, int]:
-    """The elements by key: where each set begins and ends among its members, their places and sets, and how many."""
+def _partition(key: Array, keys: int) -> tuple[Partition, int]:
+    """Return the elements in sets of one key each, and the number of sets."""
     ptr, member = _grouped(key, keys)
     used = np.flatnonzero(np.diff(ptr))
-    first, past = np.empty(key.size, np.int64), np.empty(key.size, np.int64)
+    first, past, place, set_of, marked, touched = np.zeros((6, key.size), np.int64)
     first[: used.size], past[: used.size] = ptr[used], ptr[used + 1]
-    place, set_of = np.empty(key.size, np.int64), np.empty(key.size, np.int64)
     place[member] = np.arange(key.size)
     set_of[member] = np.repeat(np.arange(used.size), np.diff(ptr)[used])
-    return first, past, member, place, set_of, used.size
+    return Partition(first, past, member, place, set_of, marked, touched), used.size
 
 
 def _labels(policy: Policy) -> tuple[Array, int]:
-    """A number for each outcome that tells choice, weight and transition, and how many there are.
+    """Return a number for each outcome that tells choice, weight and transition, and how many numbers there are.
 
     Entries of a node that agree in choice and weight are told apart by their rank, so that no label stands twice there.
     """
@@ -132,13 +145,11 @@ def _labels(policy: Policy) -> tuple[Array, int]:
     first = np.cumsum(np.where(begins, length[order], 0)) - length[order]
     entry_label = np.empty(entries, np.int64)
     entry_label[order] = first
-    label = ranges(entry_label, length).astype(np.int32)
-    label.flags.writeable = False
-    return label, int(length[order][begins].sum())
+    return ranges(entry_label, length).astype(np.int32), int(length[order][begins].sum())
 
 
 def _changes(*keys: Array) -> Array:
-    """Where one of the keys differs from the one before it; also at the first."""
+    """Return where one of the keys differs from the one before it; the first always does."""
     changed = np.zeros(keys[0].size, bool)
     changed[:1] = True
     for key in keys:
@@ -147,7 +158,7 @@ def _changes(*keys: Array) -> Array:
 
 
 def _by_first(key: Array) -> tuple[Array, Array]:
-    """Where each key stands first, in that order, and for each element which of them is its own."""
+    """Return where each key stands first, in that order, and for each element the number of its key."""
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(order.size, np.int64)
@@ -156,7 +167,7 @@ def _by_first(key: Array) -> tuple[Array, Array]:
 
 
 def _kept(policy: Policy, node: Array, place: Array, start_node: Array, start_weight: Array) -> Policy:
-    """The policy with some of its nodes alone; `place` is for each node the new number of the one in its stead."""
+    """Return the policy with some of its nodes only; `place` has the new number of each node, or of its substitute."""
     count = np.diff(policy.entry_ptr)[node]
     entry = ranges(policy.entry_ptr[node], count)
     length = np.diff(policy.next_ptr)[entry]

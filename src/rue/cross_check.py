@@ -1,12 +1,12 @@
-"""The one place where the engines are held against each other. A contradiction between them is an error, never clipped.
+"""Compare the results of the engines with each other. A contradiction between them is an error, never clipped.
 
-Three engines make figures that people see, and each proves its own: optimal values (`optimal.py`), the judge
-(`evaluate.py`) and the solvers, with certificates that `certificate.verify` checks. If one of them is broken:
+Three engines compute results, and each proves its own: optimal values (`values.py`), the judge (`judge.py`) and the
+solvers, with certificates that `certificate.verify` checks. In addition,
 
-- optimal values are checked by Bellman's inequalities: the lower end is no more than the backup of any choice, the
+- *optimal values* are checked by Bellman's inequalities: the lower end is no more than the backup of any choice, the
   upper end no less than that of its policy, and that policy reaches a goal;
 - *the judge's* costs are no less than V*, its figure is no more than the solver's own upper bound, where the solver has
-  one on the same quantity, and the cost in the worst sample is worked out a second time, by a sparse factorisation of
+  one on the same quantity, and the cost in the worst sample is computed a second time, by a sparse factorisation of
   the policy's chain (of policies with up to `MOST_ENTRIES` outcomes);
 - *a bound* for all policies holds for this one too: bound ≤ max regret + error.
 """
@@ -31,9 +31,9 @@ from rue.solution import Interval, Outcome, Solution, Solver
 from rue.structure import surely_reaching
 from rue.values import OptimalValues
 
-# By how much a backup may miss a bound on V*, as a fraction of it: far more than rounding, far less than a defect.
+# By how much a backup may miss a bound on V*, as a fraction of it: more than rounding, less than any defect.
 SLACK = 1e-9
-# Numbers that are handled together.
+# Numbers that are processed at a time.
 CHUNK = 1 << 20
 # The cost of a policy is worked out a second time step by step, with so many multiplications at most, until less than
 # this probability is under way; or by factorisation, if its nodes have no more outcomes than this.
@@ -57,7 +57,7 @@ def check_values(model: UMDP, values: OptimalValues) -> None:
 
 
 def _check_policy_of(model: UMDP, values: OptimalValues, k: int) -> None:
-    """The upper end of V* in one sample is the cost of a policy, or more."""
+    """Check that the upper end of V* in one sample is the cost of a policy, or more."""
     graph = model.graph
     state = np.flatnonzero(np.isfinite(values.upper[:, k]) & ~graph.goal)
     choice = values.choice[state, k]
@@ -72,7 +72,7 @@ def _check_policy_of(model: UMDP, values: OptimalValues, k: int) -> None:
 
 
 def _backup(model: UMDP, choice: Array, value: Array, sample: int | None = None) -> Array:  # [n, K]
-    """What choices cost with these values to follow, in all samples or in one."""
+    """Return the cost of choices with these values to follow, in all samples or in one."""
     graph = model.graph
     columns = slice(None) if sample is None else slice(sample, sample + 1)
     length = np.diff(graph.trans_ptr)[choice]
@@ -85,6 +85,7 @@ def _backup(model: UMDP, choice: Array, value: Array, sample: int | None = None)
 
 
 def _refuse(model: UMDP, values: OptimalValues, wrong: Array, state: Array, what: str) -> None:
+    """Raise `Contradiction` for the first wrong value, if there is one."""
     if wrong.any():
         i, k = (int(index[0]) for index in np.nonzero(wrong))
         low, high = values.lower[state[i], k], values.upper[state[i], k]
@@ -164,7 +165,7 @@ def _by_factorisation(start: Array, paid: Array, edges: tuple[Array, Array, Arra
 
 
 def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificate: Certificate | None) -> Interval:
-    """The proved interval around the least max regret of any policy; `Contradiction` if the engines disagree."""
+    """Return the proved interval around the least max regret of any policy; `Contradiction` if the engines disagree."""
     judged = {"regret": verdict.max_regret, "worst-case cost": float(verdict.value.max())}.get(solver.measures)
     if judged is not None and judged - verdict.error > outcome.objective.upper:
         raise Contradiction(
@@ -177,13 +178,13 @@ def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificat
 
 @dataclass(eq=False)
 class Evidence:
-    """What shows a contradiction: the model and, once there is one, the solution."""
+    """The model and, once there is one, the solution: what shows a contradiction."""
 
     model: UMDP
     solution: Solution | None = None
 
     def attached(self, problem: Contradiction) -> Contradiction:
-        """The contradiction, with the file that holds the evidence."""
+        """Return the contradiction, with the name of a file that holds the evidence."""
         folder = Path(tempfile.mkdtemp(prefix="rue-contradiction-"))
         save(folder / "model.rue", self.model)
         if self.solution is not None:

@@ -1,16 +1,16 @@
-"""Why a regret is infinite, and what could be done: exact answers, found on the graph.
+"""Explain why a regret is infinite, and what could be done: exact answers, found on the graph.
 
 `diagnose(model, policy)` says of a policy in which samples it may miss the goal, and where: it may enter a dead end (a
-state from which no policy reaches a goal with probability one in that sample), or it comes to a state from which it
-never reaches a goal though others do.
+state from which no policy reaches a goal with probability one in that sample), or it enters a state from which it never
+reaches a goal though others do.
 
 It says of a model whether one policy reaches a goal with probability one in every sample:
 
-- one that looks at the state alone does: `structure.jointly_proper`, which is sound;
-- one that remembers what it has seen does, or none does. Outcomes that are impossible in a sample rule it out. So the
+- one that depends on the state alone does: `structure.jointly_proper`, which is sound;
+- one that remembers its observations does, or none does. Outcomes that are impossible in a sample rule it out. So the
   model is unfolded into pairs (state, samples that are still possible), on which `jointly_proper` is exact: there, a
   state is reached in exactly those samples that are possible in it. There may be exponentially many pairs; beyond
-  `MOST_TRANSITIONS` of them nothing is said.
+  `MOST_TRANSITIONS` the answer is "unknown".
 
 Where none does, samples clash: a set of samples is named for which there is no policy, and none of which can be left
 out; and a state to which safe actions lead and where these samples want different things. Such a state exists: if at
@@ -30,9 +30,9 @@ from rue.model import UMDP, Graph, check_model, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.structure import jointly_proper, proper_in, reaching_goal, robustly_proper, visited_states
 
-# An unfolded model that is larger is not looked at.
+# Most transitions of an unfolded model.
 MOST_TRANSITIONS = 200_000
-# Names that a line lists.
+# Most names that a line lists.
 MOST_NAMES = 6
 
 Proper = Literal["state", "memory", "none", "unknown"]
@@ -71,11 +71,11 @@ class Diagnosis:
     clash: Clash | None
 
     def lines(self) -> list[str]:
-        """What is wrong and what could be done, in sentences."""
+        """Return what is wrong and what could be done, in sentences."""
         return [*self.about_policy(), *self.about_model()]
 
     def about_policy(self) -> list[str]:
-        """Where the policy is lost."""
+        """Return where the policy is lost, in sentences."""
         lines = [self._lost_in_words(lost) for lost in self.lost]
         if self.slow:
             lines.append(
@@ -85,7 +85,7 @@ class Diagnosis:
         return lines
 
     def about_model(self) -> list[str]:
-        """What other policies can do."""
+        """Return what other policies can do, in sentences."""
         if self.clash is not None:
             return self._clash_in_words(self.clash)
         lines = []
@@ -107,7 +107,7 @@ class Diagnosis:
         return lines
 
     def facts(self) -> dict[str, Any]:
-        """The same with names, as JSON has it."""
+        """Return the same with names, as a JSON object."""
         return {
             "lines": self.lines(),
             "proper": self.proper,
@@ -174,7 +174,7 @@ class Diagnosis:
 
 
 def diagnose(model: UMDP, policy: Policy | None = None, *, infinite: Iterable[int] = ()) -> Diagnosis:
-    """What keeps a policy, if one is given, and all policies from reaching a goal in every sample of a model.
+    """Return what keeps a policy, if one is given, and all policies from reaching a goal in every sample of a model.
 
     `infinite` are the samples in which the judge found an infinite cost, if that is known.
     """
@@ -200,7 +200,7 @@ def _of_all_policies(model: UMDP) -> tuple[bool, Proper, Clash | None]:
 
 
 def _proper(model: UMDP) -> Proper:
-    """What a policy has to look at to reach a goal with probability one in every sample."""
+    """Return what a policy must depend on to reach a goal with probability one in every sample."""
     if jointly_proper(model)[0][model.graph.initial]:
         return "state"
     unfolded = Unfolded.of(model)
@@ -210,10 +210,10 @@ def _proper(model: UMDP) -> Proper:
 
 
 def _find_clash(model: UMDP) -> Clash | None:
-    """Samples that clash, and where; None if none are found before the unfolded models become too large.
+    """Return samples that clash, and where; None if none are found before the unfolded models become too large.
 
-    Samples are taken in one by one until there is no policy: the last one belongs to the clash. Then the same is done
-    with those before it, with what is known to belong to it taken in from the start.
+    Samples are added one by one until there is no policy: the last one belongs to the clash. Then the same is done
+    with those before it, beginning with the samples that are known to belong to the clash.
     """
     core: list[int] = []
     rest = list(range(model.samples))
@@ -276,7 +276,7 @@ class Unfolded:
         sets = b"".join(left.to_bytes(packed.shape[1], "little") for _, left in pairs)
         bits = np.frombuffer(sets, np.uint8).reshape(len(pairs), -1)
         is_possible: Array = np.unpackbits(bits, axis=1, count=model.samples, bitorder="little").astype(bool)
-        # A pair is never reached in the other samples; what they would do there is what its first sample does.
+        # A pair is never reached in the other samples; they get the numbers of its first sample.
         stand_in = np.where(is_possible, np.arange(model.samples), is_possible.argmax(axis=1)[:, None])
         owner = np.repeat(np.arange(len(pairs)), np.diff(counts))
         unfolded = Graph(np.array(counts), graph.action[choices], np.array(ends), np.array(targets), initial=0)
@@ -286,7 +286,7 @@ class Unfolded:
         return cls(model, UMDP(unfolded, prob, cost), state, is_possible, np.array(choices), np.array(transitions))
 
     def clash(self, names: Sequence[int]) -> Clash:
-        """The nearest place where what is safe in all samples that are possible reaches no goal in one of them.
+        """Return the nearest place where the choices that are safe in all possible samples miss the goal in one.
 
         `names` are the numbers of the samples in a larger model. There is no policy that is proper in all of them.
         """
@@ -319,7 +319,7 @@ class Unfolded:
 
 
 def _where_lost(model: UMDP, policy: Policy) -> tuple[Lost, ...]:
-    """Where a policy is lost, sample by sample; samples in which it is lost alike are told together."""
+    """Return where a policy is lost; samples in which it is lost at the same place are grouped."""
     edges = _Edges.of(policy)
     places: dict[tuple[int, tuple[int, ...], int | None], list[int]] = {}
     for k in range(model.samples):
@@ -337,7 +337,7 @@ def _where_lost(model: UMDP, policy: Policy) -> tuple[Lost, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Edges:
-    """From which node of a policy to which node a transition of the model leads; one row for each."""
+    """The edges of a controller: for each, the entry and node that it leaves, and the transition of the model."""
 
     policy: Policy
     entry: Array
@@ -346,14 +346,14 @@ class _Edges:
 
     @classmethod
     def of(cls, policy: Policy) -> "_Edges":
-        """All of them, whatever their probability is."""
+        """Return all edges, whatever their probability is."""
         length = np.diff(policy.next_ptr)
         entry = np.repeat(np.arange(policy.choice.size), length)
         owner = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
         return cls(policy, entry, owner[entry], ranges(policy.graph.trans_ptr[policy.choice], length))
 
     def first_loss(self, model: UMDP, sample: int) -> tuple[int, tuple[int, ...], int | None] | None:
-        """The nearest place where a policy is lost in a sample: a state, actions there, a dead end if it enters one."""
+        """Return the nearest place where a policy is lost in a sample: state, actions, and the dead end if any."""
         policy, graph = self.policy, model.graph
         live = np.flatnonzero(model.prob[self.transition, sample] > 0)
         source, target = self.source[live], policy.next_node[live]
@@ -374,7 +374,7 @@ class _Edges:
 
 
 def _spread(nodes: int, start: Array, source: Array, target: Array) -> tuple[Array, Array]:
-    """Nodes that are reached from some others, the nearest first, and the node before each."""
+    """Return the nodes that are reached from some others, the nearest first, and the node before each."""
     from scipy.sparse import coo_array  # seldom needed, and slow to import
     from scipy.sparse.csgraph import breadth_first_order
 
@@ -387,6 +387,6 @@ def _spread(nodes: int, start: Array, source: Array, target: Array) -> tuple[Arr
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names with commas between them; how many more where there are many."""
+    """Return names with commas between them; if there are many, the first ones and the number of the others."""
     shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"]
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))

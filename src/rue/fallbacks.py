@@ -1,4 +1,4 @@
-"""Policies that reach a goal in every sample by ruling samples out, and what to return where no policy counts.
+"""Find policies that reach a goal in every sample by ruling samples out, and what to return where no policy counts.
 
 An outcome that is impossible in a sample rules that sample out. `diagnosis.Unfolded` is the model with, for each state,
 the samples that are still possible. A policy that reaches a goal with probability one in each sample exists if and only
@@ -18,17 +18,17 @@ from rue.structure import jointly_proper
 
 
 def reaching_policy(model: UMDP, run: Run) -> Policy | None:
-    """A policy that reaches a goal in every sample, if there is one and it is found."""
+    """Return a policy that reaches a goal in every sample, if there is one and it is found."""
     return _found(model, run)[0]
 
 
 def no_policy_reaches(model: UMDP, run: Run) -> bool:
-    """Whether it is certain that each policy may miss the goal in some sample."""
+    """Return whether it is certain that each policy may miss the goal in some sample."""
     return _found(model, run)[1]
 
 
 def _found(model: UMDP, run: Run) -> tuple[Policy | None, bool]:
-    """A policy that reaches a goal in every sample, and whether it is certain that there is none."""
+    """Return a policy that reaches a goal in every sample, and whether it is certain that there is none."""
 
     def find() -> tuple[Policy | None, bool]:
         if jointly_proper(model)[0][model.graph.initial]:
@@ -42,9 +42,9 @@ def _found(model: UMDP, run: Run) -> tuple[Policy | None, bool]:
 
 
 def _folded(unfolded: Unfolded) -> Policy:
-    """The policy of the unfolded model that draws each safe choice with equal chances, for the model itself.
+    """Return, for the model itself, the policy of the unfolded model that draws each safe choice with equal chances.
 
-    Outcomes that are impossible after what was seen lead to nodes that look at the state alone.
+    Outcomes that are impossible after what was observed lead to nodes that depend on the state alone.
     """
     graph, small = unfolded.original.graph, wandering(unfolded.model)
     alone = wandering(unfolded.original)
@@ -60,7 +60,7 @@ def _folded(unfolded: Unfolded) -> Policy:
 
 
 def wandering(model: UMDP) -> Policy:
-    """Takes any choice that does not stand in the way of a goal in any sample, with equal chances."""
+    """Return the policy that draws, with equal chances, one of the choices that are safe in every sample."""
     graph = model.graph
     alive, allowed = jointly_proper(model)
     weight = np.where(allowed & alive[graph.choice_state], 1.0, 0.0)
@@ -71,15 +71,15 @@ def wandering(model: UMDP) -> Policy:
 
 
 def fallback(model: UMDP, run: Run) -> Policy:
-    """A policy without a search, which reaches a goal in every sample if one is known that does."""
+    """Return a policy without a search; it reaches a goal in every sample if such a policy is found."""
     return reaching_policy(model, run) or wandering(model)
 
 
 def infeasible(model: UMDP, run: Run) -> Outcome:
-    """No policy that counts has a finite objective; others may have."""
+    """Return the outcome where no policy of the solver's kind has a finite objective; other policies may have one."""
     return Outcome(fallback(model, run), Interval(np.inf, np.inf), Status.INFEASIBLE)
 
 
 def why_none_reaches(model: UMDP, run: Run) -> str:
-    """Why each policy may miss the goal in some sample; empty unless that is certain."""
+    """Return why each policy may miss the goal in some sample; empty unless that is certain."""
     return " ".join(diagnose(model).about_model()) if no_policy_reaches(model, run) else ""

@@ -1,4 +1,4 @@
-"""The matrix game between who draws a policy and who picks a sample, as a linear program:
+"""Solve the matrix game between one player who draws a policy and one who picks a sample, as a linear program:
 
     min over x of  max over k of  Σ_j x_j A[k, j],      x ≥ 0,  Σ_j x_j = 1
 
@@ -18,17 +18,17 @@ NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Game:
+class GameSolution:
     """The best mixture of columns, its value, and the belief that makes it so."""
 
     weight: Array  # by column
     value: float
     belief: Array  # [K]
-    lower: float  # no mixture has a smaller value: what the belief makes of the best column for it
+    lower: float  # no mixture has a smaller value: the value of the best column for the belief
 
 
-def solve_game(matrix: Array, *, ties: bool = True) -> Game:  # [K, J], all entries ≥ 0
-    """Solve a game; of the mixtures with the least value, take the one with the lowest mean if `ties` says so."""
+def solve_game(matrix: Array, *, ties: bool = True) -> GameSolution:  # [K, J], all entries ≥ 0
+    """Return the mixture with the least value and, if `ties` is True, the lowest mean among those."""
     samples, count = matrix.shape
     worst = matrix.max(axis=0)
     top = float(worst.min())
@@ -36,10 +36,10 @@ def solve_game(matrix: Array, *, ties: bool = True) -> Game:  # [K, J], all entr
     pure[_lowest_mean(worst, matrix.mean(axis=0))] = 1.0
     uniform = np.full(samples, 1.0 / samples)
     if top == 0.0:
-        return Game(pure, top, uniform, top)
+        return GameSolution(pure, top, uniform, top)
     if count == 1:
-        return Game(pure, top, np.eye(samples)[int(matrix[:, 0].argmax())], top)
-    # In units in which no entry is above one, whatever the entries of the worst columns are.
+        return GameSolution(pure, top, np.eye(samples)[int(matrix[:, 0].argmax())], top)
+    # Columns are scaled so that no entry is above one.
     unit = np.maximum(worst / top, 1.0)
     rows = matrix / (top * unit)
     first = _linear_program(np.append(np.zeros(count), 1.0), np.column_stack([rows, -np.ones(samples)]), 0.0, unit)
@@ -53,22 +53,22 @@ def solve_game(matrix: Array, *, ties: bool = True) -> Game:  # [K, J], all entr
     for found in (first, second):
         weight = _tidy(found[0][:count] / unit) if found is not None else pure
         reached = float((matrix @ weight).max())
-        # The second stage is taken if it keeps the value, the first if it is no worse than a single column.
+        # The second program is used if it keeps the value, the first if it is no worse than a single column.
         if reached <= value + 1e-9 * top:
             best, value = weight, reached
-    return Game(best, value, belief, min(float((belief @ matrix).min()), value))
+    return GameSolution(best, value, belief, min(float((belief @ matrix).min()), value))
 
 
 def _lowest_mean(worst: Array, mean: Array) -> int:
-    """The column with the least maximum and, of those that share it, with the lowest mean."""
+    """Return the column with the least maximum and, of those that share it, with the lowest mean."""
     tied = np.flatnonzero(worst <= worst.min() * (1 + 1e-9))
     return int(tied[mean[tied].argmin()])
 
 
 def _linear_program(cost: Array, rows: Array, ceiling: float, unit: Array) -> tuple[Array, Array] | None:
-    """min cost·y with rows·y ≤ ceiling and Σ y/unit = 1, and the multipliers of the rows; None if HiGHS fails.
+    """Minimise cost·y with rows·y ≤ ceiling and Σ y/unit = 1; return y and the multipliers of the rows.
 
-    Columns beyond the units, such as the value of the game, may have any sign.
+    Columns beyond the units, such as the value of the game, may have any sign. Return None if HiGHS fails.
     """
     free = cost.size - unit.size
     matrix = np.vstack([rows, np.append(1.0 / unit, np.zeros(free))])
@@ -92,5 +92,6 @@ def _linear_program(cost: Array, rows: Array, ceiling: float, unit: Array) -> tu
 
 
 def _tidy(weight: Array) -> Array:
+    """Return the weights without negligible ones, with sum one."""
     weight = np.where(weight > NEGLIGIBLE, weight, 0.0)
     return np.asarray(weight / weight.sum())

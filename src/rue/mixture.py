@@ -1,25 +1,25 @@
-"""A mixture of policies: one of them is drawn at the start, once, and followed to the end.
+"""A mixture of policies: one of them is drawn once, at the start, and followed to the end.
 
 With the regret vectors of a pool of policies as columns, the best mixture is a matrix game, a linear program:
 
     min over x of  max over k of  Σ_j x_j reg_k(π_j),      x ≥ 0,  Σ_j x_j = 1
 
 *The pool* begins with each sample's optimal policy, `Regret()`, `WorstCase()` and `Average()`. The dual of the game is
-a belief b over the samples, and a policy with Σ_k b_k reg_k(π) below the value of the game improves it: such policies
-are searched for, added, and the game is solved again, until none is found.
+a belief b over the samples, and a policy with Σ_k b_k reg_k(π) below the value of the game improves it. Such policies
+are searched for and added, and the game is solved again, until none is found.
 
 *The search.* The stationary deterministic policy with the least Σ_k b_k V_k(π) is NP-hard to find, so the search is
-local, from the policies of the pool that are best for b and from the one that picks the least Σ_k b_k Q*_k(s,a). At
-each state it takes the choice with the least Σ_k b_k f_k(s) Q_k(s,a), where f_k(s) is how often the state is entered,
-in a sweep from the goals outward; then it evaluates the policy exactly, and takes back the changes with the smaller
-gains as long as the sum did not fall. Where no state is entered twice the sweep is exact; elsewhere the evaluation sees
-to it that the sum falls with each step.
+local, from the policies of the pool that are best for b and from the one with the least Σ_k b_k Q*_k(s,a) at each
+state. It takes at each state the choice with the least Σ_k b_k f_k(s) Q_k(s,a), where f_k(s) is how often the state is
+entered, in a sweep from the goals outward. Then it evaluates the policy exactly, and takes back the changes with the
+smaller gains as long as the sum did not fall. Where no state is entered twice the sweep is exact; elsewhere the
+evaluation ensures that the sum falls with each step.
 
 *Ties.* Among the mixtures of equal max regret the one with the lowest mean regret is taken, by a second linear
 program.
 
 *What is guaranteed.* All regrets are the judge's. `objective` bounds the least max regret of a mixture *of the pool*:
-from above by the judge, from below by the belief, min over j of Σ_k b_k reg_k(π_j). "solved" says that no policy was
+from above by the judge, from below by the belief, min over j of Σ_k b_k reg_k(π_j). "solved" means that no policy was
 found that improves the mixture. It need not be the best over all policies, and policies that learn the sample while
 they go can be better still. It is never worse than `BestSample` or any policy of the pool. Policies that miss the goal
 in some sample are left out.
@@ -29,15 +29,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rue import mixture_kernels as mixture
+from rue import mixture_kernels as kernel
 from rue._arrays import Array, ranges
 from rue._linear import solve_chain
 from rue.baselines import Average
-from rue.controllers import mix_policies
+from rue.controllers import mix_policies, stationary_choices
 from rue.errors import SolverFailed
 from rue.fallbacks import infeasible
 from rue.judge import judge
-from rue.matrix_game import Game, solve_game
+from rue.matrix_game import GameSolution, solve_game
 from rue.model import UMDP
 from rue.policy import Policy, complete_choices
 from rue.recursion.one_step import policy_at_hand
@@ -50,16 +50,16 @@ from rue.values import OptimalValues, optimal_values, regret_gap
 WORTH = 1e-5
 # Policies of the pool from which each search starts.
 STARTS = 3
-# Sweeps of a search after which it takes what it has.
-PATIENCE = 20
-# A sum of values fell if it did by this fraction.
+# Most sweeps of a search.
+MOST_SWEEPS = 20
+# A smaller relative change of a sum of values does not count.
 FALL = 1e-11
-# A search minds every sample a little, or it would not care whether a goal is reached in the others.
+# Every sample has this belief in a search, in all. Otherwise a goal need not be reached in samples without belief.
 LEAST_BELIEF = 1e-6
-# Sweeps of an evaluation, and the relative change with which they end; beyond it the policy is factorised.
+# Sweeps of a policy evaluation, and the relative change at which they end. If they do not, the chain is factorised.
 SWEEPS = 400
 CLOSE = 1e-13
-# A policy that takes more steps is as good as improper.
+# A policy that takes more expected steps counts as improper.
 MOST_STEPS = 1e9
 
 
@@ -71,11 +71,11 @@ class Mixture(Solver):
     measures = "regret"
 
     def kernels(self) -> frozenset[str]:
-        """What `run` may call."""
+        """Return the kernel files that `run` may call."""
         return frozenset(("mixture_kernels", "one_step_kernels", "controller_kernels"))
 
     def run(self, model: UMDP, run: Run) -> Outcome:
-        """Fill the pool, then solve the game and search for policies that improve it, in turns."""
+        """Fill the pool; then solve the game and search for policies that improve it, in turns."""
         values = optimal_values(model, run=run)
         pool = _Pool(model, run)
         status = _fill(pool, values, run)
@@ -88,7 +88,7 @@ class Mixture(Solver):
             return infeasible(model, run)
         game = pool.play()
         if status is None and model.samples > 1:
-            search = _Search.build(model, values)
+            search = _PolicySearch.build(model, values)
             while True:
                 run.report(f"mixture: {len(pool.policies)} policies", Interval(0.0, game.value + pool.error))
                 found = _improve(pool, game, search, run)
@@ -120,7 +120,7 @@ class _Pool:
     error: float = 0.0
 
     def judge(self, policy: Policy) -> Array | None:  # [K]
-        """The regrets of a policy, if they are finite and proved to be."""
+        """Return the regrets of a policy; None if they are infinite or not proved to be finite."""
         try:
             verdict = judge(self.model, policy, self.run.afterwards())
         except SolverFailed:  # it hardly ever ends
@@ -137,17 +137,17 @@ class _Pool:
             self.regrets.append(regret)
             self.choices.append(np.empty(0, np.int64) if choice is None else choice)
 
-    def play(self) -> Game:
-        """The best mixture of the pool."""
+    def play(self) -> GameSolution:
+        """Return the best mixture of the pool."""
         return solve_game(np.column_stack(self.regrets))
 
     def has(self, choice: Array) -> bool:
-        """Whether a policy is there already."""
+        """Return whether the pool has a policy already."""
         return any(np.array_equal(choice, other) for other in self.choices)
 
 
 def _fill(pool: _Pool, values: OptimalValues, run: Run) -> Status | None:
-    """The first policies of the pool; says why it stopped early."""
+    """Fill the pool with its first policies; return why it stopped early, if it did."""
     model = pool.model
     candidates: list[Solver | int] = [*range(model.samples), Regret(), WorstCase(), Average()]
     for candidate in candidates:
@@ -155,7 +155,7 @@ def _fill(pool: _Pool, values: OptimalValues, run: Run) -> Status | None:
         if status:
             return status
         if isinstance(candidate, Solver):
-            choice = _choices_of(candidate.run(model, Inner(outer=run)).policy)
+            choice = stationary_choices(candidate.run(model, Inner(outer=run)).policy)
         else:
             choice = complete_choices(model.graph, values.choice[:, candidate])
         run.iterations += 1
@@ -167,17 +167,8 @@ def _fill(pool: _Pool, values: OptimalValues, run: Run) -> Status | None:
     return run.stop()
 
 
-def _choices_of(policy: Policy) -> Array | None:  # [S]
-    """The choice of each state, if the policy is stationary and deterministic; the first where it says nothing."""
-    if not (policy.is_stationary and policy.is_deterministic):
-        return None
-    choice = np.full(policy.graph.states, -1)
-    choice[policy.node_state[np.diff(policy.entry_ptr) > 0]] = policy.choice
-    return complete_choices(policy.graph, choice)
-
-
-def _improve(pool: _Pool, game: Game, search: "_Search", run: Run) -> bool:
-    """Add the policies that a search for the game's belief finds, if they improve the game; tells whether any did."""
+def _improve(pool: _Pool, game: GameSolution, search: "_PolicySearch", run: Run) -> bool:
+    """Add the policies that a search for the game's belief finds, if they improve the game; return whether any did."""
     model, found = pool.model, False
     belief = (1 - LEAST_BELIEF) * game.belief + LEAST_BELIEF / model.samples
     known = [j for j in range(len(pool.choices)) if pool.choices[j].size]
@@ -199,66 +190,62 @@ def _improve(pool: _Pool, game: Game, search: "_Search", run: Run) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _PolicySearch:
     """The search for policies with a small Σ_k b_k V_k(π)."""
 
     model: UMDP
-    order: Array  # states, nearest to a goal first
+    swept: kernel.SweptModel
     gap: Array  # [C, K]
 
     @classmethod
-    def build(cls, model: UMDP, values: OptimalValues) -> "_Search":
+    def build(cls, model: UMDP, values: OptimalValues) -> "_PolicySearch":
         graph = model.graph
         order = sweep_order(graph, model.ever_live)
-        return cls(model, order, regret_gap(model, values))
+        arrays = graph.choice_ptr, graph.trans_ptr, graph.successor, model.prob, model.cost
+        return cls(model, kernel.SweptModel(order, *arrays), regret_gap(model, values))
 
     def greedy(self, belief: Array) -> Array:  # [S]
-        """The policy that picks the least Σ_k b_k Q*_k(s,a) at each state."""
+        """Return the policy with the least Σ_k b_k Q*_k(s,a) at each state."""
         graph = self.model.graph
-        gap = np.append(self.gap @ belief, np.inf)
-        # The first of the smallest of each state: choices of a state lie side by side.
-        by_gap = np.lexsort((gap[:-1], graph.choice_state))
+        # Choices of a state lie side by side, so that the first of each state is the best.
+        by_gap = np.lexsort((self.gap @ belief, graph.choice_state))
         choice = np.full(graph.states, -1)
         choice[~graph.goal] = by_gap[graph.choice_ptr[:-1][~graph.goal]]
         return complete_choices(graph, choice)
 
     def respond(self, belief: Array, start: Array, run: Run) -> Array | None:  # [S]
-        """A policy that no sweep improves, or the best within the patience; None if the start is improper."""
-        now = self.look(belief, start, np.zeros((start.size, belief.size)), run)
+        """Return a policy that no sweep improves, or that of the last sweep; None if the start is improper."""
+        now = self.evaluate(belief, start, np.zeros((start.size, belief.size)), run)
         if now is None:
             return None
         waiting = False
-        for _ in range(PATIENCE):
+        for _ in range(MOST_SWEEPS):
             then = None if run.stop() else self.step(belief, now, run)
             if then is None:
                 break
             fell = then.total < now.total * (1 - FALL)
             if waiting and not fell:
                 break
-            waiting = not fell  # only what is never entered has changed: the next sweep may go there
+            waiting = not fell  # only states that are never entered have changed; the next sweep may enter them
             now = then
         return now.choice
 
-    def step(self, belief: Array, now: "_Look", run: Run) -> "_Look | None":
-        """One sweep, and the largest part of its changes that makes the sum fall; None if there is none."""
-        model, graph = self.model, self.model.graph
+    def step(self, belief: Array, now: "_Evaluated", run: Run) -> "_Evaluated | None":
+        """Return the policy after one sweep, with as many of its changes as make the sum fall; None if none do."""
         weight = belief * self.entries(now.choice)
         felt_at = weight.max(axis=1) > 0
         weight[~felt_at] = belief
-        proposal, gain, value = now.choice.copy(), np.zeros(graph.states), now.value.copy()
-        mixture.improve(
-            self.order, graph.choice_ptr, graph.trans_ptr, graph.successor, model.prob, model.cost,
-            weight, value, proposal, gain, 1e-12,
-        )  # fmt: skip
+        proposal, gain, value = now.choice.copy(), np.zeros(now.choice.size), now.value.copy()
+        kernel.improve(self.swept, weight, value, proposal, gain, 1e-12)
         changed = np.flatnonzero(proposal != now.choice)
-        # What is never entered can change freely: only the others count, those with the largest gain first.
+        # States that are never entered can change freely. Of the others, those with the largest gain come first.
         felt = changed[felt_at[changed]]
         felt = felt[np.argsort(-gain[felt], kind="stable")]
         take = felt.size
         while take > 0:
             trial = proposal.copy()
             trial[felt[take:]] = now.choice[felt[take:]]
-            then = self.look(belief, trial, value, run)
+            then = self.evaluate(belief, trial, value, run)
             if then is not None and then.total < now.total * (1 - FALL):
                 return then
             if run.stop():
@@ -267,40 +254,34 @@ class _Search:
         if felt.size == changed.size:
             return None
         proposal[felt] = now.choice[felt]
-        return self.look(belief, proposal, now.value, run)
+        return self.evaluate(belief, proposal, now.value, run)
 
-    def look(self, belief: Array, choice: Array, guess: Array, run: Run) -> "_Look | None":
-        """The values of a policy, by sweeps from a guess or by factorisation; None if it is improper in some sample."""
+    def evaluate(self, belief: Array, choice: Array, guess: Array, run: Run) -> "_Evaluated | None":
+        """Evaluate a policy, by sweeps from a guess or by factorisation; None if it is improper in some sample."""
         run.count("evaluations")
         model, graph = self.model, self.model.graph
         proper = self._proper(choice)  # [S, K]
         if not proper[graph.initial].all():
             return None
         value = np.where(proper, np.where(np.isfinite(guess), guess, 0.0), np.inf)
-        slowest = mixture.settle(
-            self.order, choice, graph.trans_ptr, graph.successor, model.prob, model.cost, proper, value,
-            SWEEPS, CLOSE,
-        )  # fmt: skip
-        if slowest > CLOSE:
+        if kernel.evaluate_policy(self.swept, choice, proper, value, SWEEPS, CLOSE) > CLOSE:
             for k in range(model.samples):
-                solved = self._factorise(choice, k, proper[:, k], model.cost[choice, k])
+                solved = self._factorise(choice, k, proper[:, k])
                 if solved is None:
                     return None
                 value[:, k] = np.where(proper[:, k], solved, np.inf)
-        return _Look(choice, value, float(belief @ value[graph.initial]))
+        return _Evaluated(choice, value, float(belief @ value[graph.initial]))
 
     def entries(self, choice: Array) -> Array:  # [S, K]
-        """How often a policy enters each state from another one, as far as the sweeps have counted."""
+        """Return how often a policy enters each state from another one, as far as the sweeps have counted."""
         model, graph = self.model, self.model.graph
         entered, pending = np.zeros((2, graph.states, model.samples))
         pending[graph.initial] = 1.0
-        mixture.entries(
-            self.order, choice, graph.trans_ptr, graph.successor, model.prob, pending, entered, SWEEPS, CLOSE
-        )
+        kernel.count_entries(self.swept, choice, pending, entered, SWEEPS, CLOSE)
         return np.asarray(entered)
 
-    def _factorise(self, choice: Array, sample: int, proper: Array, paid: Array) -> Array | None:  # [S]
-        """The values of a policy in a sample; None if the chain is numerically singular."""
+    def _factorise(self, choice: Array, sample: int, proper: Array) -> Array | None:  # [S]
+        """Return the values of a policy in a sample; None if the chain is numerically singular."""
         model, graph = self.model, self.model.graph
         states = np.flatnonzero(proper & ~graph.goal)
         place = np.full(graph.states, states.size)
@@ -310,12 +291,12 @@ class _Search:
         trans = ranges(graph.trans_ptr[taken], length)
         row, column = np.repeat(np.arange(states.size), length), place[graph.successor[trans]]
         prob = model.prob[trans, sample]
-        right = np.column_stack([paid[states], np.ones(states.size)])
+        right = np.column_stack([model.cost[taken, sample], np.ones(states.size)])
         try:
             solved = solve_chain(row, column, prob, right)
         except SolverFailed:
             return None
-        # A chain that hardly ever ends is singular to the computer; each state takes one step at least.
+        # A chain that hardly ever ends is numerically singular; each state takes one step at least.
         if not (solved[:, 1] > 0.5).all() or solved[:, 1].max(initial=0.0) > MOST_STEPS:
             return None
         value = np.zeros(graph.states)
@@ -323,7 +304,7 @@ class _Search:
         return value
 
     def _proper(self, choice: Array) -> Array:  # [S, K]
-        """In which samples a policy reaches a goal from each state with probability one."""
+        """Return in which samples a policy reaches a goal from each state with probability one."""
         model, graph = self.model, self.model.graph
         within = np.zeros(graph.choices, bool)
         within[choice[~graph.goal]] = True
@@ -334,8 +315,8 @@ class _Search:
 
 
 @dataclass(frozen=True, eq=False)
-class _Look:
-    """What a policy comes to in each sample."""
+class _Evaluated:
+    """The values of a policy."""
 
     choice: Array  # [S]
     value: Array  # [S, K]

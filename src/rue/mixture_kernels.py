@@ -1,46 +1,72 @@
-"""The search for a policy whose weighted sum of values over the samples is small: sweeps of all its parts.
+"""Search for a policy whose weighted sum of values over the samples is small: sweeps of all its parts.
 
 State s may take the choices `choice_ptr[s]:choice_ptr[s+1]`; `policy[s]` is the one it takes.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from rue._jit import kernel
+from rue._arrays import Array
+from rue._jit import declare, helper, kernel
 
 
-@kernel("i1 L1 L1 I1 F2 F2 f2 f2 l1 f1 float")
-def improve(order, choice_ptr, trans_ptr, successor, prob, cost, weight, value, policy, gain, tolerance):
-    """One greedy Gauss–Seidel sweep over the states of `order`, nearest to a goal first; how many choices changed.
+class SweptModel(NamedTuple):
+    """A model, and the order in which its states are swept: nearest to a goal first."""
 
-    With Q_k(c) = (C̄_k(c) + Σ_{s'≠s} T_k(c, s') V_k(s')) / (1 − T_k(c, s)), which is what trying c until it leaves s
-    costs, each state takes the choice with the least Σ_k weight_k(s) Q_k(c), and V_k(s) becomes Q_k of what it takes. A
-    choice is left only for one that is better by the tolerance; `gain[s]` is by how much.
+    order: Array
+    choice_ptr: Array  # [S+1]
+    trans_ptr: Array  # [C+1]
+    successor: Array  # [T]
+    prob: Array  # [T, K]
+    cost: Array  # [C, K]
+
+
+declare(SweptModel, "i1 L1 L1 I1 F2 F2")
+
+
+@helper
+def _back_up(model, s, c, value, total, leave):
+    """Compute the cost of choice c with these values to follow, without the way back to s, and the chance to leave s.
+
+    `total[k]` becomes C̄_k(c) + Σ_{s'≠s} T_k(c, s') V_k(s'), and `leave[k]` becomes 1 − T_k(c, s).
     """
-    samples = prob.shape[1]
-    total = np.empty(samples)
-    leave = np.empty(samples)
-    best_total = np.empty(samples)
+    trans_ptr, prob = model.trans_ptr, model.prob
+    samples = total.size
+    for k in range(samples):
+        total[k] = model.cost[c, k]
+        leave[k] = 0.0
+    for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
+        to = np.uint32(model.successor[t])
+        if to != s:
+            for k in range(samples):
+                if prob[t, k] > 0.0:
+                    leave[k] += prob[t, k]
+                    total[k] += prob[t, k] * value[to, k]
+
+
+@kernel("SweptModel f2 f2 l1 f1 float")
+def improve(model, weight, value, policy, gain, tolerance):
+    """Improve a policy by one greedy Gauss–Seidel sweep; return how many choices changed.
+
+    With Q_k(c) = (C̄_k(c) + Σ_{s'≠s} T_k(c, s') V_k(s')) / (1 − T_k(c, s)), which is the cost of trying c until it
+    leaves s, each state takes the choice with the least Σ_k weight_k(s) Q_k(c), and V_k(s) becomes Q_k of that choice.
+    A choice is replaced only by one that is better by the tolerance; `gain[s]` is by how much.
+    """
+    samples = model.prob.shape[1]
+    total, leave, best_total = np.empty(samples), np.empty(samples), np.empty(samples)
     changed = 0
-    for i in range(order.size):
-        s = order[i]
+    for i in range(model.order.size):
+        s = model.order[i]
         now = np.inf
         best = np.inf
         arg = -1
-        # The present choice comes first, so that it stays unless another is better.
-        for j in range(-1, choice_ptr[s + 1] - choice_ptr[s]):
-            c = policy[s] if j < 0 else choice_ptr[s] + j
+        # The present choice comes first, so that it stays unless another one is better.
+        for j in range(-1, model.choice_ptr[s + 1] - model.choice_ptr[s]):
+            c = policy[s] if j < 0 else model.choice_ptr[s] + j
             if j >= 0 and c == policy[s]:
                 continue
-            for k in range(samples):
-                total[k] = cost[c, k]
-                leave[k] = 0.0
-            for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
-                to = np.uint32(successor[t])
-                if to != s:
-                    for k in range(samples):
-                        if prob[t, k] > 0.0:
-                            leave[k] += prob[t, k]
-                            total[k] += prob[t, k] * value[to, k]
+            _back_up(model, s, c, value, total, leave)
             score = 0.0
             for k in range(samples):
                 total[k] = total[k] / leave[k] if leave[k] > 0.0 else np.inf
@@ -48,11 +74,7 @@ def improve(order, choice_ptr, trans_ptr, successor, prob, cost, weight, value, 
                     score += weight[s, k] * total[k]
             if j < 0:
                 now = score
-                best = score
-                arg = c
-                for k in range(samples):
-                    best_total[k] = total[k]
-            elif score < best - tolerance * abs(best) or (score < np.inf and best == np.inf):
+            if j < 0 or score < best - tolerance * abs(best) or (score < np.inf and best == np.inf):
                 best = score
                 arg = c
                 for k in range(samples):
@@ -67,51 +89,41 @@ def improve(order, choice_ptr, trans_ptr, successor, prob, cost, weight, value, 
     return changed
 
 
-@kernel("i1 l1 L1 I1 F2 F2 b2 f2 int float")
-def settle(order, policy, trans_ptr, successor, prob, cost, proper, value, sweeps, tolerance):
-    """Gauss–Seidel sweeps of the policy's values, where it is proper; the largest relative change of the last sweep."""
-    samples = prob.shape[1]
-    total = np.empty(samples)
-    leave = np.empty(samples)
-    slowest = np.inf
+@kernel("SweptModel l1 b2 f2 int float")
+def evaluate_policy(model, policy, proper, value, sweeps, tolerance):
+    """Evaluate a policy where it is proper, by Gauss–Seidel sweeps; return the last sweep's largest relative change."""
+    samples = model.prob.shape[1]
+    total, leave = np.empty(samples), np.empty(samples)
+    largest = np.inf
     for _ in range(sweeps):
-        slowest = 0.0
-        for i in range(order.size):
-            s = order[i]
-            c = policy[s]
-            for k in range(samples):
-                total[k] = cost[c, k]
-                leave[k] = 0.0
-            for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
-                to = np.uint32(successor[t])
-                if to != s:
-                    for k in range(samples):
-                        if prob[t, k] > 0.0:
-                            leave[k] += prob[t, k]
-                            total[k] += prob[t, k] * value[to, k]
+        largest = 0.0
+        for i in range(model.order.size):
+            s = model.order[i]
+            _back_up(model, s, policy[s], value, total, leave)
             for k in range(samples):
                 if proper[s, k]:
                     now = total[k] / leave[k]
                     if now != value[s, k]:
-                        slowest = max(slowest, abs(now - value[s, k]) / max(now, value[s, k]))
+                        largest = max(largest, abs(now - value[s, k]) / max(now, value[s, k]))
                     value[s, k] = now
-        if slowest <= tolerance:
+        if largest <= tolerance:
             break
-    return slowest
+    return largest
 
 
-@kernel("i1 l1 L1 I1 F2 f2 f2 int float")
-def entries(order, policy, trans_ptr, successor, prob, pending, entered, sweeps, tolerance):
-    """How often each state is entered from another one, by sweeps towards the goals.
+@kernel("SweptModel l1 f2 f2 int float")
+def count_entries(model, policy, pending, entered, sweeps, tolerance):
+    """Count how often each state is entered from another one, by sweeps towards the goals.
 
     `pending[S, K]` is the flow that has come to a state and not yet left it: at first, one at the initial state.
     """
+    trans_ptr, prob = model.trans_ptr, model.prob
     samples = prob.shape[1]
     leave = np.empty(samples)
     for _ in range(sweeps):
         left = 0.0
-        for i in range(order.size - 1, -1, -1):
-            s = order[i]
+        for i in range(model.order.size - 1, -1, -1):
+            s = model.order[i]
             most = 0.0
             for k in range(samples):
                 most = max(most, pending[s, k])
@@ -121,11 +133,11 @@ def entries(order, policy, trans_ptr, successor, prob, pending, entered, sweeps,
             c = policy[s]
             leave[:] = 0.0
             for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
-                if successor[t] != s:
+                if model.successor[t] != s:
                     for k in range(samples):
                         leave[k] += prob[t, k]
             for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
-                to = np.uint32(successor[t])
+                to = np.uint32(model.successor[t])
                 if to != s:
                     for k in range(samples):
                         if prob[t, k] > 0.0:

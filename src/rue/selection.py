@@ -1,4 +1,4 @@
-"""Choose few samples out of many.
+"""Select few samples out of many.
 
 - "coverage": greedy k-centre. The first is the sample nearest to the mean; each next one is the farthest from all
   chosen so far, in the Euclidean distance of all transition probabilities and expected costs. Costs are divided by
@@ -22,7 +22,7 @@ from rue.solving import solve
 
 
 def select(model: UMDP, count: int, *, by: str = "coverage", seed: int = 0) -> UMDP:
-    """The model with `count` of its samples, chosen in one of three ways; `seed` is for "random"."""
+    """Return the model with `count` of its samples, selected in one of three ways; `seed` is for "random"."""
     check_model(model)
     way = WAYS[one_of("way to select samples", by, WAYS)]
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= model.samples:
@@ -35,7 +35,7 @@ def _by_coverage(model: UMDP, count: int, seed: int) -> Array:
     chosen = [_nearest_to_mean(points)]
     nearest = _distance(points, chosen[0])
     while len(chosen) < count:
-        nearest[chosen] = -1.0  # a duplicate is farther than what is chosen already
+        nearest[chosen] = -1.0  # so that a duplicate of a chosen sample comes before the sample itself
         chosen.append(int(nearest.argmax()))
         nearest = np.minimum(nearest, _distance(points, chosen[-1]))
     return np.array(chosen)

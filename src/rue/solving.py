@@ -1,4 +1,4 @@
-"""`solve`: run any solver, let the judge look at what it returns, and say what no policy can do better."""
+"""`solve`: run any solver, evaluate its policy by the judge, and prove a lower bound for all policies."""
 
 import math
 from dataclasses import replace
@@ -44,13 +44,13 @@ def solve(
 ) -> Solution:
     """Run a solver on a model and let the judge evaluate its policy.
 
-    A limit, or Ctrl-C, ends the search with the best policy so far and says so in `status`. `progress` is called
-    with a `Progress` every now and then. Then a little is spent on a bound from below on what any policy could do,
-    unless the solver has one, a limit was reached, the model is very large, or `bound` is False. `seconds` is the
-    solver's time alone: all that it may call is compiled before its clock is started.
+    A limit, or Ctrl-C, ends the search with the best policy so far, and `status` says so. `progress` is called with a
+    `Progress` from time to time. After the search a short computation proves a lower bound on the max regret of any
+    policy, unless the solver has one, a limit was reached, the model is very large, or `bound` is False. `seconds` is
+    the solver's time alone: all that it may call is compiled before its clock is started.
 
     The result depends on the arguments alone: not on earlier calls, unless a `cache` carries over what they found, and
-    not on the number of `threads`, all cores unless given. Only a limit of seconds makes it depend on the machine.
+    not on the number of `threads`, by default all cores. Only a limit of seconds makes it depend on the machine.
     """
     check_model(model)
     if not isinstance(solver, Solver):
@@ -68,7 +68,7 @@ def solve(
 
 
 def _solve(model: UMDP, solver: Solver, run: Run, bound: bool, evidence: Evidence) -> Solution:
-    """Search, judge, prove; then hold the figures against each other."""
+    """Search, judge and prove; then compare the results with each other."""
     outcome = solver.run(model, run)
     seconds = run.seconds
     run.report("judging", outcome.objective)
@@ -101,7 +101,7 @@ def _solve(model: UMDP, solver: Solver, run: Run, bound: bool, evidence: Evidenc
 
 
 def _regret_certificate(model: UMDP, outcome: Outcome, run: Run, bound: bool) -> Certificate | None:
-    """A proof of what no policy can do better: the solver's own, or the best that little effort finds."""
+    """Return a proof of a lower bound for all policies: the solver's own, or the best that little effort finds."""
     if outcome.certificate is not None and outcome.certificate.objective == "regret":
         return outcome.certificate
     if outcome.status is Status.INFEASIBLE:
@@ -110,7 +110,7 @@ def _regret_certificate(model: UMDP, outcome: Outcome, run: Run, bound: bool) ->
 
 
 def _check_proof(model: UMDP, certificate: Certificate | None, cache: Cache) -> None:
-    """Verify what a solver claims, unless it was verified already."""
+    """Verify the certificate of a solver, unless it was verified already."""
     if certificate is not None and certificate not in verified_of(model, cache):
         try:
             verify(model, certificate)

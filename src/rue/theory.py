@@ -1,4 +1,4 @@
-"""The paper's propositions as functions, to look at and to test: what an adversary can do, and how far that is off.
+"""The propositions of the paper as functions: what an adversary can do, and how far that is from the true regret.
 
 *Proposition 1* (regret Bellman equation). The regret of a proper policy is what its gaps come to:
 
@@ -22,8 +22,8 @@ which is `option_model`; `option_policy` is the controller that follows the opti
 sample every n steps, is the robust cost of the n-step option model.
 
 *Proposition 5.* Its first half, max over σ^n of reg(s_0, π) ≥ max over k of reg_k(s_0, π), holds for every policy and
-n: `adversary_regret` is that upper bound. For a fixed policy it also falls, or stays, from n to k·n, as the adversary
-has fewer chances to change his mind. Its second half says the same of the best policies with n-step and with k·n-step
+n: `adversary_regret` is that upper bound. For a fixed policy it does not rise from n to k·n, as the adversary has fewer
+chances to change the sample. Its second half says the same of the best policies with n-step and with k·n-step
 options. That needs history-dependent options: an option of k·n steps must be able to do what k options of n steps do,
 each of which knows the state where it began. For options that look at state and time alone, which are those of the
 paper's method, it is false (`tests/data/cases/prop5.json`: 0 for n = 2 and 5 for n = 4).
@@ -34,9 +34,9 @@ every episode he is left with one sample, and the bound is the true max regret.
 
 *How, and what is proved.* Against a fixed policy the adversary has a Markov decision process with a state for each
 node where he moves and a choice for each sample. Whether all of his policies end is decided on the graph; if not, the
-regret is infinite. His best policy is found by policy iteration with sparse factorisations, which nobody has to
-believe: v + εw ≥ the backup of v + εw in all samples bounds from above, and v − εw ≤ the backup of v − εw under his
-answer bounds from below, where w counts options. Rounding and the errors of V* are on the safe side.
+regret is infinite. His best policy is found by policy iteration with sparse factorisations. The result is proved by
+two inequalities: v + εw ≥ the backup of v + εw in all samples bounds from above, and v − εw ≤ the backup of v − εw
+under his answer bounds from below, where w counts options. Rounding and the errors of V* are on the safe side.
 """
 
 from dataclasses import dataclass
@@ -56,14 +56,14 @@ from rue.policy import Policy, check_policy
 from rue.solution import Cache, Interval
 from rue.values import OptimalValues, optimal_values, regret_gap
 
-# Twice the rounding error of one operation, so that products of such errors are covered as well.
-ROUNDING = 2.0**-52
+# Machine epsilon: twice the rounding error of one operation, so that products of such errors are covered as well.
+EPSILON = 2.0**-52
 TINY = 1e-290
-# Rounds of the adversary's policy iteration; what is found by then is proved as far as it goes.
+# Most rounds of the adversary's policy iteration; the proof holds for any result.
 ROUNDS = 200
 # Chances below this are left out of a chain that is factorised; the proof leaves nothing out.
 NEGLIGIBLE = 1e-20
-# Of the adversary in a row: each is a product with the matrix of all places.
+# Most steps between two moves of the adversary: each is a product with the matrix of all places.
 MOST_STEPS = 10_000
 
 
@@ -82,17 +82,17 @@ class Constants:
 
     @property
     def excess(self) -> Interval:
-        """What the adversary adds to the true max regret; Prop. 3 says that it lies between 0 and `bound`."""
+        """The difference to the true max regret, which lies between 0 and `bound` by Prop. 3."""
         if self.adversary.lower == np.inf:
             return Interval(0.0 if self.true.lower == np.inf else np.inf, np.inf)
         return Interval(max(self.adversary.lower - self.true.upper, 0.0), self.adversary.upper - self.true.lower)
 
 
 def constants(model: UMDP, policy: Policy, *, visited: bool = False) -> Constants:
-    """The constants and the bound of Prop. 3 for any policy, with the adversary's regret beside the true one.
+    """Return the constants and the bound of Prop. 3 for any policy, with the adversary's and the true regret.
 
     H bounds the expected number of steps to a goal against every adversary who changes the sample at each step, from
-    each node that can be visited. The initial state alone would not do: the proof bounds V(s', π) by C_max·H at the
+    each node that can be visited. The initial state alone is not enough: the proof bounds V(s', π) by C_max·H at the
     successors s', and one of them may be further away. Infinite, as is the bound, if some adversary keeps the policy
     from the goal.
 
@@ -101,26 +101,26 @@ def constants(model: UMDP, policy: Policy, *, visited: bool = False) -> Constant
     count; one that is a dead end in some makes δ_V* infinite.
     """
     flag("visited", visited)
-    chase = _Chase.build(model, policy, 1)
+    adversary = _AdversaryProblem.build(model, policy, 1)
     cache = Cache()
     graph, values = model.graph, optimal_values(model, cache=cache)
     seen = np.ones(graph.states, bool)
     used = np.ones(graph.choices, bool)
     if visited:
         seen, used = np.zeros(graph.states, bool), np.zeros(graph.choices, bool)
-        seen[policy.node_state[chase.order]] = True
-        used[chase.choice] = True
+        seen[policy.node_state[adversary.order]] = True
+        used[adversary.choice] = True
     verdict = evaluate(model, policy, cache=cache)
     worst = verdict.max_regret
-    delta_cost = float(np.ptp(model.cost[used], axis=1).max(initial=0.0)) * (1 + ROUNDING)
+    delta_cost = float(np.ptp(model.cost[used], axis=1).max(initial=0.0)) * (1 + EPSILON)
     delta_transition = _transition_distance(model, used)
     delta_value = _value_difference(values, seen)
     most_cost = float(model.cost[used].max(initial=0.0))
-    steps = chase.most_steps()
+    steps = adversary.most_steps()
     bound = np.inf
     if np.isfinite(steps):
         one_step = delta_cost + 2 * delta_value + 2 * delta_transition * most_cost * steps
-        bound = one_step * steps * (1 + 8 * ROUNDING) if steps > 0 else 0.0
+        bound = one_step * steps * (1 + 8 * EPSILON) if steps > 0 else 0.0
     return Constants(
         delta_C=delta_cost,
         delta_T=delta_transition,
@@ -128,17 +128,19 @@ def constants(model: UMDP, policy: Policy, *, visited: bool = False) -> Constant
         C_max=most_cost,
         H=steps,
         bound=bound,
-        adversary=chase.regret(values),
+        adversary=adversary.regret(values),
         true=Interval(max(worst - verdict.error, 0.0), verdict.at_most),
     )
 
 
 def adversary_regret(model: UMDP, policy: Policy, steps: int = 1) -> Interval:
-    """Proved bounds on max over σ^n of reg(s_0, π), n = `steps`: the upper bound of Prop. 5 for any policy.
+    """Return proved bounds on max over σ^n of reg(s_0, π), n = `steps`: the upper bound of Prop. 5 for any policy.
 
     The adversary picks a sample at steps 0, n, 2n, … Infinite if he can keep the policy from the goal.
     """
-    return _Chase.build(model, policy, whole_number("steps", steps, 1, MOST_STEPS)).regret(optimal_values(model))
+    return _AdversaryProblem.build(model, policy, whole_number("steps", steps, 1, MOST_STEPS)).regret(
+        optimal_values(model)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +158,7 @@ class OptionModel:
 
 
 def option_model(model: UMDP, options: ArrayLike) -> OptionModel:
-    """T^o and C^o for given options.
+    """Return T^o and C^o for given options.
 
     `options[S, n, S]` holds choices: what the option of the first state takes at step t in the second state. Numbers
     with a point, `options[S, n, C]`, are the probabilities of choices instead. −1, or no probability at all, stands
@@ -187,7 +189,7 @@ def option_model(model: UMDP, options: ArrayLike) -> OptionModel:
 
 
 def option_policy(model: UMDP, options: ArrayLike) -> Policy:
-    """The controller that follows the options of `option_model`, one after the other.
+    """Return the controller that follows the options of `option_model`, one after the other.
 
     It remembers the state where the option began and the step within it.
     """
@@ -196,7 +198,7 @@ def option_policy(model: UMDP, options: ArrayLike) -> Policy:
 
 
 def _transition_distance(model: UMDP, used: Array) -> float:
-    """δ_T: half the largest Σ |T_i − T_j| over choices in use and pairs of samples."""
+    """Return δ_T: half the largest Σ |T_i − T_j| over choices in use and pairs of samples."""
     graph = model.graph
     keep = used[graph.trans_choice]
     # A choice may name a successor twice; distances are between the sums.
@@ -212,27 +214,27 @@ def _transition_distance(model: UMDP, used: Array) -> float:
         distance = np.add.reduceat(np.abs(prob - prob[:, k : k + 1]), first, axis=0)
         largest = max(largest, float(distance.max()))
     longest = int(np.diff(np.append(first, pairs.size)).max())
-    return 0.5 * largest * (1 + ROUNDING * (longest + 2))
+    return 0.5 * largest * (1 + EPSILON * (longest + 2))
 
 
 def _value_difference(values: OptimalValues, seen: Array) -> float:
-    """δ_V*: the largest difference of a state's optimal values in two samples."""
+    """Return δ_V*: the largest difference of a state's optimal values in two samples."""
     count = seen & ~values.dead.all(axis=1)
     if values.dead[count].any():
         return np.inf
     highest, lowest = values.upper[count].max(axis=1), values.lower[count].min(axis=1)
-    return float((highest - lowest).max(initial=0.0)) * (1 + ROUNDING)
+    return float((highest - lowest).max(initial=0.0)) * (1 + EPSILON)
 
 
 def _gap_error(model: UMDP, values: OptimalValues) -> float:
-    """No gap is further from the truth: the errors of V*, and of the sum itself."""
+    """Return a bound on the error of any gap: the errors of V*, and of the sum itself."""
     longest = int(np.diff(model.graph.trans_ptr).max(initial=0))
     largest = float(model.cost.max(initial=0.0)) + 2 * float(values.value[~values.dead].max(initial=0.0))
-    return 2 * values.error + ROUNDING * (longest + 4) * largest
+    return 2 * values.error + EPSILON * (longest + 4) * largest
 
 
 @dataclass(frozen=True, eq=False)
-class _Chase:
+class _AdversaryProblem:
     """The adversary's problem against a fixed policy. M visited nodes that are no goals; rows are (node, sample)."""
 
     model: UMDP
@@ -248,7 +250,7 @@ class _Chase:
     ends: Array  # [M·K] whether a step may lead to a goal
 
     @classmethod
-    def build(cls, model: UMDP, policy: Policy, steps: int) -> "_Chase":
+    def build(cls, model: UMDP, policy: Policy, steps: int) -> "_AdversaryProblem":
         from scipy.sparse import csr_array
 
         check_same_graph(model, check_policy(policy).graph)
@@ -302,7 +304,7 @@ class _Chase:
 
     @cached_property
     def proper(self) -> bool:
-        """Whether the policy reaches a goal with probability one against every adversary.
+        """Return whether the policy reaches a goal with probability one against every adversary.
 
         If not, there are places among which he can stay for ever: the largest set of them with, at each, a sample in
         which n steps lead nowhere else.
@@ -319,7 +321,7 @@ class _Chase:
         return True
 
     def regret(self, values: OptimalValues) -> Interval:
-        """Bounds on the regret that the best adversary makes the policy suffer."""
+        """Return bounds on the regret of the policy against the best adversary."""
         if not self.proper:
             return Interval(np.inf, np.inf)
         gap, error = regret_gap(self.model, values), _gap_error(self.model, values)
@@ -336,7 +338,7 @@ class _Chase:
         return self._prove(above, below, value, reply, count)
 
     def most_steps(self) -> float:
-        """H: a bound on the expected number of steps from any visited node, for n = 1; infinite if improper."""
+        """Return H: a bound on the expected number of steps from any visited node, for n = 1; infinite if improper."""
         if not self.proper:
             return np.inf
         size = self.order.size
@@ -358,10 +360,10 @@ class _Chase:
     def _unit(self) -> float:
         """The relative rounding error of what n steps carry and pay: all terms are positive."""
         terms = int(np.diff(self.step.indptr).max(initial=0)) + int(np.bincount(self.owner).max(initial=0))
-        return ROUNDING * (self.steps * (terms + 4) + 8)
+        return EPSILON * (self.steps * (terms + 4) + 8)
 
     def _paid(self, gap: Array) -> Array:  # [M, K]
-        """What n steps from each place pay in each sample."""
+        """Return what n steps from each place cost in each sample."""
         once = np.zeros((self.order.size, self.samples))
         np.add.at(once, self.owner, self.weight[:, None] * gap[self.choice])
         total = np.zeros(once.size)
@@ -370,17 +372,18 @@ class _Chase:
         return np.asarray(total.reshape(once.shape))
 
     def _carry(self, value: Array) -> Array:  # [M, K]
-        """The expected value after n steps from each place in each sample."""
+        """Return the expected value after n steps from each place in each sample."""
         flat = np.repeat(value, self.samples)
         for _ in range(self.steps):
             flat = self.step @ flat
         return np.asarray(flat.reshape(value.size, self.samples))
 
     def _at_start(self, block: Array) -> Array:  # [K]
+        """Return the mean over the start nodes."""
         return np.asarray(self.policy.start_weight @ np.vstack([block, np.zeros(self.samples)])[self.start])
 
     def _worst_case(self, paid: Array) -> tuple[Array, Array]:
-        """The adversary's best policy by policy iteration: values [M] where he moves, and the sample he picks."""
+        """Compute the adversary's best policy by policy iteration: values [M] and the sample that he picks."""
         nodes = np.flatnonzero(self.moves)
         value, reply = np.zeros(self.order.size), paid.argmax(axis=1)
         if nodes.size == 0:
@@ -389,7 +392,7 @@ class _Chase:
             value[nodes] = solve_chain(*self._option_rows(nodes, reply[nodes]), paid[nodes, reply[nodes]])
             backup = paid + self._carry(value)
             best = backup.argmax(axis=1)
-            # A sample is left only for a better one, so that ties do not make him wander.
+            # A sample is replaced only by a better one, so that ties do not lead to cycles.
             better = np.flatnonzero(np.take_along_axis(backup, best[:, None], 1)[:, 0] * (1 - 1e-13) > value)
             better = better[self.moves[better] & (best[better] != reply[better])]
             if better.size == 0:
@@ -398,7 +401,7 @@ class _Chase:
         return value, reply
 
     def _option_rows(self, nodes: Array, reply: Array) -> tuple[Array, Array, Array]:
-        """The chain from move to move under his policy: row, column and probability."""
+        """Return the chain from move to move under his policy: row, column and probability."""
         from scipy.sparse import csr_array
 
         shape = (nodes.size, self.step.shape[0])
@@ -413,11 +416,11 @@ class _Chase:
         return flat.row, place[flat.col // self.samples], flat.data
 
     def _drop(self, count: Array, carried: Array) -> Array:  # [M, K]
-        """How much the weight falls with an option, at least."""
+        """Return by how much the weight falls with an option, at least."""
         return np.asarray(count[:, None] - carried - self._unit * (count[:, None] + carried))
 
     def _prove(self, above: Array, below: Array, value: Array, reply: Array, count: Array) -> Interval:
-        """Bounds from the inequalities of the module's docstring, with w = `count`."""
+        """Return bounds from the inequalities of the module's docstring, with w = `count`."""
         unit, moves = self._unit, self.moves
         carried, counted = self._carry(value), self._carry(count)
         drop = self._drop(count, counted)[moves]
@@ -483,7 +486,7 @@ class _Table:
             )
 
     def weight(self, state: int, time: int) -> Array:  # [C]
-        """The probability of each choice at a step of the option of a state."""
+        """Return the probability of each choice at a step of the option of a state."""
         if self.randomised:
             return np.asarray(self.entries[state, time])
         weight = np.zeros(self.graph.choices)
@@ -492,12 +495,12 @@ class _Table:
         return weight
 
     def has_option(self, state: int) -> bool:
-        """Whether the option of a state has a choice to begin with."""
+        """Return whether the option of a state has a choice at its first step."""
         own = slice(self.graph.choice_ptr[state], self.graph.choice_ptr[state + 1])
         return bool(self.weight(state, 0)[own].sum() > 0)
 
     def check_needed(self, state: int, time: int, weight: Array, here: Array) -> None:
-        """Refuse an option that comes to a state for which it has no choice."""
+        """Refuse an option that reaches a state for which it has no choice."""
         graph = self.graph
         total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
         lost = np.flatnonzero(here & ~graph.goal & (total == 0))
@@ -517,7 +520,7 @@ class _Controller:
         self.queue: list[tuple[int, int, int]] = []
 
     def node(self, began: int, time: int, state: int) -> int:
-        """The number of a node, new ones in the order in which they are met."""
+        """Return the number of a node; new ones are numbered in the order in which they are met."""
         if time == self.table.steps or self.model.graph.goal[state]:
             began, time = state, 0
         key = (began, time, state)
@@ -527,14 +530,14 @@ class _Controller:
         return self.number[key]
 
     def build(self) -> Policy:
-        """The policy; successors that no sample ever visits have nodes of their own, which take the first choice."""
+        """Return the policy; successors that no sample visits have their own nodes, which take the first choice."""
         graph, ever = self.model.graph, self.model.ever_live
         choice: list[int] = []
         weight: list[float] = []
         following: list[int] = []
         entries: list[int] = []
         self.node(graph.initial, 0, graph.initial)
-        for began, time, state in self.queue:  # which grows meanwhile
+        for began, time, state in self.queue:  # grows as it is read
             if graph.goal[state]:
                 entries.append(0)
                 continue

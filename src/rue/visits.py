@@ -1,4 +1,4 @@
-"""How often a policy comes to each of its nodes in a sample, and where it is after so many steps.
+"""Compute how often a policy visits each of its nodes in a sample, and where it is after a number of steps.
 
 A policy and a sample make a Markov chain P on the nodes of the controller, which begins with the weights b of the start
 nodes. The expected visits n solve
@@ -9,7 +9,7 @@ and are infinite on those that the policy reaches and then never leaves without 
 of the chain, which are found on the graph. A goal is visited once, with the probability that the policy ends there.
 
 Steps that stay at a node are taken out before the equations are solved: with ℓ the chance to leave a node, its
-departures d = ℓ n solve the same equations with P/ℓ off the diagonal, and nothing is lost where ℓ is small. The result
+departures d = ℓ n solve the same equations with P/ℓ off the diagonal, which is accurate where ℓ is small. The result
 is checked: with τ − Pτ ≥ δ > 0, the departures are off by τᵀ|b + Pᵀd − d| / δ at most, in sum.
 """
 
@@ -29,18 +29,18 @@ SWEEPS = 1000
 TOLERANCE = 1e-13
 # Of τ − Pτ: a half, less what is lost by rounding.
 ENOUGH = 0.499
-# Departures whose error may be a larger share of them than this are not given out.
+# Departures with a larger relative error than this are refused.
 GOOD_ERROR = 1e-6
-# Each step passes all transitions and nodes of the chain once, at a few nanoseconds each, and takes as long as this
-# many of them by itself. A picture should be there within a minute: this much is about half of one. It is counted and
-# not timed, so that what is refused does not depend on the machine.
+# Each step passes all transitions and nodes of the chain once, at a few nanoseconds each; its overhead equals that of
+# STEP_ITSELF of them. MOST_PASSED takes about half a minute. Steps are counted and not timed, so that what is refused
+# does not depend on the machine.
 STEP_ITSELF = 2_000
 MOST_PASSED = 10**10
 
 
 def expected_visits(model: UMDP, policy: Policy, sample: int) -> Array:  # [N]
-    """How often each node is visited before the goal; infinite where the policy comes and never leaves."""
-    chain = _Chain.build(model, policy, sample)
+    """Return how often each node is visited before the goal; infinite where the policy may stay for ever."""
+    chain = PolicyChain.build(model, policy, sample)
     reached, endless = chain.structure()
     passing = reached & ~endless & ~chain.goal
     visits = np.where(reached & endless, np.inf, 0.0)
@@ -56,16 +56,16 @@ def expected_visits(model: UMDP, policy: Policy, sample: int) -> Array:  # [N]
 
 
 def distribution_after(model: UMDP, policy: Policy, sample: int, steps: Sequence[int]) -> Array:  # [steps, N]
-    """The probability to be at each node after so many steps; who has reached a goal stays there.
+    """Return the probability to be at each node after each number of steps; a goal is never left.
 
-    More steps than can be gone through within a minute or so are refused.
+    Numbers of steps that would take more than about a minute are refused.
     """
     from scipy.sparse import csr_array  # slow to import
 
     if not isinstance(steps, Sequence | np.ndarray) or not getattr(steps, "ndim", 1):
         raise BadInput(f"steps is {steps!r}; expected a list of whole numbers")
     wanted = [whole_number("step", step, 0) for step in steps]
-    chain = _Chain.build(model, policy, sample)
+    chain = PolicyChain.build(model, policy, sample)
     _check_last(max(wanted, default=0), chain)
     forward = csr_array((chain.prob, (chain.target, chain.source)), shape=(chain.goal.size, chain.goal.size))
     result = np.empty((len(wanted), chain.goal.size))
@@ -77,7 +77,8 @@ def distribution_after(model: UMDP, policy: Policy, sample: int, steps: Sequence
     return result
 
 
-def _check_last(step: int, chain: "_Chain") -> None:
+def _check_last(step: int, chain: "PolicyChain") -> None:
+    """Refuse a number of steps that would take too long."""
     most = MOST_PASSED // (STEP_ITSELF + chain.prob.size + chain.goal.size)
     if step > most:
         raise BadInput(
@@ -86,8 +87,8 @@ def _check_last(step: int, chain: "_Chain") -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Chain:
-    """What can happen in one sample: from `source` to `target` with `prob`, and the weights of the start."""
+class PolicyChain:
+    """The Markov chain of a policy in one sample: edges from `source` to `target` with `prob`, and start weights."""
 
     source: Array
     target: Array
@@ -96,7 +97,8 @@ class _Chain:
     goal: Array  # [N]
 
     @classmethod
-    def build(cls, model: UMDP, policy: Policy, sample: int) -> "_Chain":
+    def build(cls, model: UMDP, policy: Policy, sample: int) -> "PolicyChain":
+        """Return the edges with positive probability."""
         check_same_graph(model, check_policy(policy).graph)
         k = one_index("sample", sample, model.samples)
         graph = model.graph
@@ -114,7 +116,7 @@ class _Chain:
         )
 
     def structure(self) -> tuple[Array, Array]:  # [N], [N]
-        """Which nodes are visited, and which lie in a closed component that is no goal: on the graph, exactly."""
+        """Return which nodes are visited, and which lie in a closed component that is no goal: exact, on the graph."""
         from scipy.sparse import csr_array  # slow to import
         from scipy.sparse.csgraph import breadth_first_order, connected_components
 
@@ -130,8 +132,8 @@ class _Chain:
         return reached[:-1], ~left[part[:-1]] & ~self.goal
 
 
-def _departures(chain: _Chain, passing: Array, leave: Array) -> Array:  # [N]
-    """How often each node is left for another one, with the proof that the errors are small."""
+def _departures(chain: PolicyChain, passing: Array, leave: Array) -> Array:  # [N]
+    """Return how often each node is left for another one, with a proof that the errors are small."""
     size = int(passing.sum())
     place = np.full(passing.size, size)
     place[passing] = np.arange(size)
@@ -145,8 +147,8 @@ def _departures(chain: _Chain, passing: Array, leave: Array) -> Array:  # [N]
     longest = _sum_of_steps(source, target, step, np.ones(size), lambda rest: float(rest.max(initial=0.0)) <= 0.5)
     off = np.abs(start + np.bincount(target, step * departures[source], size) - departures)
     drop = longest - np.bincount(source, step * longest[target], size)
-    doubt = float(longest @ off) / ENOUGH
-    if size and not (drop.min() >= ENOUGH and doubt <= GOOD_ERROR * departures.sum()):
+    error = float(longest @ off) / ENOUGH
+    if size and not (drop.min() >= ENOUGH and error <= GOOD_ERROR * departures.sum()):
         raise SolverFailed(
             f"the visits of {size} nodes could not be solved: the policy takes {longest.max():.3g} steps"
         )
@@ -156,10 +158,10 @@ def _departures(chain: _Chain, passing: Array, leave: Array) -> Array:  # [N]
 
 
 def _sum_of_steps(row: Array, column: Array, step: Array, right: Array, done: Callable[[Array], bool]) -> Array:
-    """x with x = right + M x, as right + M right + M² right + … until what is added is done with.
+    """Return x with x = right + M x, as right + M right + M² right + … until `done` says so.
 
-    Most policies are at a goal after a hundred steps, while controllers with many nodes take long to factorise; that is
-    for those that take more.
+    Most policies are at a goal after a hundred steps, while controllers with many nodes take long to factorise. Only
+    policies that take more steps are factorised.
     """
     from scipy.sparse import csr_array  # slow to import
 

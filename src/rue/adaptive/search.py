@@ -46,7 +46,7 @@ from rue.controllers import handed_over
 from rue.errors import NotProved
 from rue.fallbacks import infeasible, no_policy_reaches, wandering
 from rue.judge import Evaluation, ends_from, judge
-from rue.matrix_game import Game, solve_game
+from rue.matrix_game import GameSolution, solve_game
 from rue.model import UMDP, check_model, typical_cost
 from rue.policy import Policy
 from rue.recursion.one_step import policy_at_hand
@@ -248,7 +248,7 @@ class _Search:
     written: bool = True  # whether the proof of the lower bound has been written down
     proof: Certificate | None = None  # the best that has been
     proof_value: float = -np.inf
-    game: Game | None = None
+    game: GameSolution | None = None
     vectors: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [K, J] of those vectors
     waiting: Iterator[tuple[str, Policy]] = field(default_factory=lambda: iter(()))  # policies of other methods

@@ -1,0 +1,134 @@
+"""The model as the kernels of the search take it: renumbered, without self-loops, with gaps in place of costs.
+
+With a potential φ_k ≤ the backup of φ_k for every choice, such as a proved lower bound on V*_k, the gap of a choice is
+
+    g_k(c) = (C̄_k(c) + Σ T_k(c, s') φ_k(s') − φ_k(s)) / (1 − T_k(c, s))  ≥  0,
+
+rounded down. The division takes the self-loop out.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rue._arrays import Array, ranges
+from rue.model import UMDP
+from rue.policy import complete_choices
+from rue.stationary.descent_kernels import HUGE, LocalModel
+from rue.structure import sweep_order, visited_states
+from rue.values import OptimalValues
+
+# Sweeps that a node gets in each sample: fewer in large models, so that limits are checked in time.
+SWEEPS = (4, 60)
+NODE_WORK = 8_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Renumbered:
+    """A model by place and local choice (see `descent_kernels.py`)."""
+
+    model: UMDP
+    order: Array  # [n] the state of each place
+    choice: Array  # the model's choice of each local one
+    local: LocalModel
+
+    @classmethod
+    def build(cls, model: UMDP, values: OptimalValues, kept: Array) -> "Renumbered":
+        """Renumber the kept choices of a model."""
+        graph = model.graph
+        order = _places(model, values, kept)
+        place = np.full(graph.states, order.size, np.int32)
+        place[order] = np.arange(order.size, dtype=np.int32)
+        length = np.diff(graph.choice_ptr)[order]
+        choice, owner = ranges(graph.choice_ptr[order], length), np.repeat(np.arange(order.size), length)
+        choice, owner = choice[kept[choice]], owner[kept[choice]]
+        rows = _Rows.build(model, choice, order[owner])
+        potential = values.lower
+        prob, gap, sound = rows.gaps(potential)
+        if not sound.all():
+            # Zero is always a potential, if a poor one.
+            potential = np.where(sound, potential, np.where(values.dead, np.inf, 0.0))
+            prob, gap, _ = rows.gaps(potential)
+        outcomes = int(np.diff(graph.trans_ptr).max(initial=0))
+        local = LocalModel(
+            row_ptr=_pointers(owner, order.size),
+            out_ptr=_pointers(rows.source[rows.out], choice.size),
+            target=place[graph.successor[rows.transition[rows.out]]],
+            prob=prob,
+            gap=gap,
+            offset=potential[graph.initial] - values.upper[graph.initial],
+            start=int(place[graph.initial]),
+            shrink=1 - (4 * outcomes + 16) * 2.0**-53,
+            sweeps=int(np.clip(NODE_WORK // max(gap.size, 1), *SWEEPS)),
+        )
+        for array in local[:6]:
+            array.flags.writeable = False
+        return cls(model, order, choice, local)
+
+    def by_place(self, policy: Array) -> Array:  # [n]
+        """Return the local choice at each place; where the policy's choice is not kept, the first that is."""
+        local = np.full(self.model.graph.choices, -1, np.int32)
+        local[self.choice] = np.arange(self.choice.size, dtype=np.int32)
+        mine = local[policy[self.order]]
+        return np.where(mine >= 0, mine, self.local.row_ptr[:-1])
+
+    def by_state(self, local: Array) -> Array:  # [S]
+        """Return the choice of each state; at states that no policy can visit, the first one."""
+        choice = np.full(self.model.graph.states, -1)
+        choice[self.order] = self.choice[local]
+        return complete_choices(self.model.graph, choice)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The transitions of some choices."""
+
+    model: UMDP
+    choice: Array  # [c]
+    state: Array  # [c]
+    length: Array  # [c] how many transitions each choice has
+    source: Array  # [t] the place of its choice in `choice`
+    transition: Array  # [t]
+    out: Array  # those that some sample can take and that leave the state, as indices of `transition`
+
+    @classmethod
+    def build(cls, model: UMDP, choice: Array, state: Array) -> "_Rows":
+        graph = model.graph
+        length = np.diff(graph.trans_ptr)[choice]
+        transition = ranges(graph.trans_ptr[choice], length)
+        source = np.repeat(np.arange(choice.size), length)
+        out = np.flatnonzero(model.ever_live[transition] & (graph.successor[transition] != state[source]))
+        return cls(model, choice, state, length, source, transition, out)
+
+    def gaps(self, potential: Array) -> tuple[Array, Array, Array]:
+        """Return probabilities [K, out], gaps [K, c], and for each sample whether all gaps are 0 or more.
+
+        An infinite potential marks a dead end.
+        """
+        model, samples = self.model, self.model.samples
+        chance, own, backup = model.prob[self.transition], potential[self.state], model.cost[self.choice]
+        number = self.source[:, None] * samples + np.arange(samples)  # of the choice and the sample
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ahead = np.where(chance > 0, chance * potential[model.graph.successor[self.transition]], 0.0)
+            np.add.at(backup.reshape(-1), number.reshape(-1), ahead.reshape(-1))
+            leaving, source = chance[self.out], self.source[self.out]
+            leave = np.bincount(number[self.out].reshape(-1), leaving.reshape(-1), backup.size).reshape(backup.shape)
+            error = (2.0**-53 * (2 * self.length + 8))[:, None] * (backup + own)
+            finite = (leave > 0) & (backup < np.inf) & (own < np.inf)
+            gap = np.where(finite, np.maximum(backup - own - error, 0.0) / leave, HUGE)
+            prob = np.where(leave[source] > 0, leaving / leave[source], 0.0)
+            sound = ~(finite & (backup - own + error < 0)).any(axis=0)
+        return np.ascontiguousarray(prob.T), np.ascontiguousarray(gap.T), sound
+
+
+def _pointers(owner: Array, owners: int) -> Array:
+    """Return where the items of each owner begin, for items sorted by owner."""
+    return np.searchsorted(owner, np.arange(owners + 1)).astype(np.int32)
+
+
+def _places(model: UMDP, values: OptimalValues, kept: Array) -> Array:  # [n]
+    """Return the states that can be visited and are no goal, nearest to a goal first, without common dead ends."""
+    graph, ever = model.graph, model.ever_live
+    order = sweep_order(graph, ever, kept)
+    visited = np.isin(order, visited_states(graph, ever, kept))
+    return np.asarray(order[visited & ~values.dead[order].all(axis=1)])
