@@ -54,6 +54,7 @@ from rue.solution import Cache, Inner, Interval, Limits, Outcome, Run, Solver, S
 from rue.values import OptimalValues, optimal_values
 
 GIGABYTE = 1e9
+GRAPH_KERNELS = ("belief_kernels", "expansion_kernels", "proof_kernels")
 # The belief moves when the gap there is this part of the whole, or after so many rounds.
 NEAR, PATIENCE = 0.25, 40
 # It moves until the known vectors leave this part of the whole gap.
@@ -113,7 +114,7 @@ class Adaptive(Solver):
 
     def kernels(self) -> frozenset[str]:
         """What `run` may call, and the methods that give policies to begin with."""
-        return frozenset(("belief_kernels", "controller_kernels")).union(*(method.kernels() for method in METHODS))
+        return frozenset((*GRAPH_KERNELS, "controller_kernels")).union(*(method.kernels() for method in METHODS))
 
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Take in the policies of other methods, then search until the gap is closed."""
@@ -290,7 +291,7 @@ class _Search:
         except OutOfMemory:
             status = Status.MEMORY_LIMIT
         self.play()
-        self.graph.drop_vectors()
+        self.graph.prune_vectors()
         return status
 
     def _close(self, gap: float) -> Status:
@@ -298,12 +299,12 @@ class _Search:
         self.graph.move(self._mixed(self._dual()))
         rounds, gaps = 0, [np.inf]
         while True:
-            self.graph.survey()
+            self.graph.backup()
             self._look()
             self.run.iterations += 1
             rounds += 1
-            here = self.graph.up - self.graph.low
-            arrived = here <= NEAR * (self.upper - self.lower) < np.inf or rounds >= PATIENCE or not self.graph.opened
+            here = self.graph.upper - self.graph.lower
+            arrived = here <= NEAR * (self.upper - self.lower) < np.inf or rounds >= PATIENCE or not self.graph.expanded
             if arrived or rounds % GAME_ROUNDS == 0:
                 self.play()
             self.run.report(f"{self.stage}: {self.graph.nodes} beliefs", Interval.expected(self.lower, self.upper))
@@ -314,7 +315,7 @@ class _Search:
                 return status
             if arrived:
                 gaps.append(self.upper - self.lower)
-                window = STALE if self.graph.opened else STALE_CLOSED
+                window = STALE if self.graph.expanded else STALE_CLOSED
                 if len(gaps) > window and not gaps[-1] < SHRINK * gaps[-1 - window]:
                     return Status.UNPROVED
                 self.write_proof()
@@ -324,11 +325,11 @@ class _Search:
                 self.belief_seconds = self.run.seconds - began
                 rounds = 0
             else:
-                self.graph.grow()
+                self.graph.expand()
 
     def _look(self) -> None:
         """Take the bound at the present belief if it is the best."""
-        low = float(self.offset @ self.graph.belief) + self.graph.low
+        low = float(self.offset @ self.graph.belief) + self.graph.lower
         if low > self.lower or self.anchor is None:
             self.lower, self.anchor, self.written = max(low, 0.0), self.graph.belief, False
 
