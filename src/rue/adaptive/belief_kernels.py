@@ -75,10 +75,6 @@ ACTION = np.dtype([
     ("first_edge", "i8"),  # NONE if there are no edges yet
     ("outcomes", "i4"),
 ])  # fmt: skip
-EDGE = np.dtype([
-    ("share", "f8"),
-    ("child", "i4"),  # NONE for goals and for outcomes that are impossible
-])  # fmt: skip
 VECTOR = np.dtype([
     ("first_follower", "i8"),
     ("choice", "i4"),  # −1 − n: node n of a given policy
@@ -94,7 +90,7 @@ LIST = np.dtype([
     ("number", "i4"),
 ])  # fmt: skip
 
-ROWS = {"Nodes": NODE, "Actions": ACTION, "Edges": EDGE, "Vectors": VECTOR, "Points": POINT, "Lists": LIST}
+ROWS = {"Nodes": NODE, "Actions": ACTION, "Vectors": VECTOR, "Points": POINT, "Lists": LIST}
 WORDS.update({name: types.Array(from_dtype(dtype), 1, "C") for name, dtype in ROWS.items()})
 
 
@@ -104,7 +100,8 @@ class BeliefNodes(NamedTuple):
     count: Annotated[Array, "l1", COUNTS]
     node: Annotated[Array, "Nodes", NODES]
     action: Annotated[Array, "Actions", ACTIONS]
-    edge: Annotated[Array, "Edges", EDGES]
+    child: Annotated[Array, "i1", EDGES]  # NONE for goals and for outcomes that are impossible
+    share: Annotated[Array, "f1", EDGES]
     widest: Annotated[int, "int", FIXED]  # room for the choices and outcomes of any state
 
 
@@ -325,12 +322,12 @@ def _cost_of(graph, node, at, upper):
     total = action.step
     again = 0.0
     for e in range(np.uint64(action.first_edge), np.uint64(action.first_edge + action.outcomes)):
-        edge = graph.edge[e]
-        if edge.child == node:
-            again += edge.share
-        elif edge.child != NONE:
-            child = graph.node[np.uint32(edge.child)]
-            total += edge.share * (child.upper if upper else child.lower)
+        child = graph.child[e]
+        if child == node:
+            again += graph.share[e]
+        elif child != NONE:
+            row = graph.node[np.uint32(child)]
+            total += graph.share[e] * (row.upper if upper else row.lower)
     # A node that is never left does not reach a goal; the share is rounded down, so that it is below one.
     return total / (1.0 - again) if again < SURE else FORBIDDEN
 
@@ -406,7 +403,7 @@ def _combine(model, graph, vectors, node, a, leave, alpha):
     for i in range(model.trans_ptr[c + 1] - model.trans_ptr[c]):
         t = model.trans_ptr[c] + i
         to = model.successor[t]
-        child = graph.edge[first_edge + i].child
+        child = graph.child[first_edge + i]
         follower = NONE
         if child == node:
             follower = ITSELF
@@ -497,7 +494,7 @@ def _next_child(graph, node, place, tiny, everywhere):
         action = graph.action[at]
         if action.first_edge != NONE:
             for i in range(max(place - before, 0), action.outcomes):
-                child = graph.edge[action.first_edge + i].child
+                child = graph.child[action.first_edge + i]
                 if child != NONE and graph.node[child].stamp != graph.count[STAMP]:
                     if graph.node[child].upper - graph.node[child].lower > tiny:
                         return child, np.int32(before + i + 1)
@@ -519,14 +516,14 @@ def _set_reach(graph, order, filled):
             continue
         again = 0.0
         for e in range(action.first_edge, action.first_edge + action.outcomes):
-            if graph.edge[e].child == node:
-                again += graph.edge[e].share
+            if graph.child[e] == node:
+                again += graph.share[e]
         if again < SURE:
             row.reach /= 1.0 - again
         for e in range(action.first_edge, action.first_edge + action.outcomes):
-            child = graph.edge[e].child
+            child = graph.child[e]
             if child >= 0 and child != node and graph.node[child].stamp == graph.count[STAMP]:
-                graph.node[child].reach += row.reach * graph.edge[e].share
+                graph.node[child].reach += row.reach * graph.share[e]
 
 
 @kernel("BeliefNodes i1 int int float")

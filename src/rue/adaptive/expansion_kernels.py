@@ -128,7 +128,7 @@ def _has_room(graph, weights, points):
     return (
         graph.count[NODES] + graph.widest < graph.node.size
         and graph.count[ACTIONS] + graph.widest < graph.action.size
-        and graph.count[EDGES] + graph.widest < graph.edge.size
+        and graph.count[EDGES] + graph.widest < graph.child.size
         and graph.count[POINTS] + 2 * BLOCK < points.point.size
         and 2 * (graph.count[NODES] + graph.widest) < weights.table.size
     )
@@ -170,14 +170,14 @@ def _add_edges(model, graph, weights, vectors, node, a, weight, likelihood):
     action.first_edge = graph.count[EDGES]
     graph.count[EDGES] += action.outcomes
     for i in range(action.outcomes):
-        edge = graph.edge[action.first_edge + i]
+        e = action.first_edge + i
         to = model.successor[begin + i]
         most = 0.0
         for k in range(likelihood.size):
             likelihood[k] = weights.likelihood[node, k] * model.prob[begin + i, k]
             most = max(most, likelihood[k])
         if most == 0.0 or model.choice_ptr[to] == model.choice_ptr[to + 1]:
-            edge.child = NONE
+            graph.child[e] = NONE
             continue
         for k in range(likelihood.size):
             likelihood[k] = likelihood[k] / most
@@ -188,8 +188,8 @@ def _add_edges(model, graph, weights, vectors, node, a, weight, likelihood):
             child = graph.count[NODES]
             weights.table[place] = child
             _add_node(model, graph, weights, vectors, to, likelihood, weight)
-        edge.child = child
-        edge.share = most * SAFE
+        graph.child[e] = child
+        graph.share[e] = most * SAFE
 
 
 @helper

@@ -30,14 +30,14 @@ def list_proof(graph, points, number, follow):
             first = action.first_edge
             spare = action.step - row.lower / SAFE
             for j in range(action.outcomes):
-                if first != NONE and graph.edge[first + j].child != NONE:
-                    spare += graph.edge[first + j].share * graph.node[graph.edge[first + j].child].lower
+                if first != NONE and graph.child[first + j] != NONE:
+                    spare += graph.share[first + j] * graph.node[graph.child[first + j]].lower
             for j in range(action.outcomes):
                 follow[at + j] = NONE
-                if first == NONE or graph.edge[first + j].child == NONE:
+                if first == NONE or graph.child[first + j] == NONE:
                     continue
-                child = graph.edge[first + j].child
-                worth = graph.edge[first + j].share * graph.node[child].lower
+                child = graph.child[first + j]
+                worth = graph.share[first + j] * graph.node[child].lower
                 if worth <= spare:
                     spare -= worth
                     continue
