@@ -345,11 +345,11 @@ def test_room_is_asked_for_beside_what_is_left_after_vectors_were_dropped(monkey
     model = rue.domains.Disaster(width=4, height=4, seed=2).sample(4, seed=1)
     graph = BeliefGraph.build(model, rue.optimal_values(model), 1e9)
     size = graph.arrays.vectors.vector.size
-    graph.arrays.graph.count[VECTORS] = size
+    graph.arrays.graph.used[VECTORS] = size
     graph.memory = graph.bytes  # not one byte more
 
     def drop(self: BeliefGraph) -> None:
-        self.arrays.graph.count[VECTORS] = size // 4
+        self.arrays.graph.used[VECTORS] = size // 4
 
     monkeypatch.setattr(BeliefGraph, "prune_vectors", drop)
     graph._make_room({VECTORS: size // 2})  # there is room once the vectors that nobody holds are gone

@@ -12,15 +12,15 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._linear import ranges
-from rue.adaptive.belief_kernels import (
-    ACTIONS, BLOCK, COUNTS, EDGES, FOLLOWERS, NODES, NONE, POINTS, ROWS, STAMP, STATES, TABLE, VECTORS,
-    BeliefNodes, PointLists, VectorLists, Weights, layout,
-)  # fmt: skip
+from rue.adaptive import belief_kernels as kernel
+from rue.adaptive.belief_kernels import BLOCK, FOLLOWERS, NODES, NONE, VECTORS, BeliefNodes, VectorLists, Weights
 from rue.adaptive.expansion_kernels import rehash
 
-START = {NODES: 256, ACTIONS: 1024, EDGES: 2048, VECTORS: 1024, FOLLOWERS: 2048, POINTS: 256}
+START: dict[int | str, int] = {
+    NODES: 256, kernel.ACTIONS: 1024, kernel.EDGES: 2048, VECTORS: 1024, FOLLOWERS: 2048, kernel.POINTS: 256
+}  # fmt: skip
 NUMBERS = {"f": np.float64, "l": np.int64, "i": np.int32}
-RECORDS = {"graph": BeliefNodes, "weights": Weights, "vectors": VectorLists, "points": PointLists}
+RECORDS = {"graph": BeliefNodes, "weights": Weights, "vectors": VectorLists, "points": kernel.PointLists}
 
 
 @dataclass(eq=False)
@@ -30,24 +30,24 @@ class BeliefArrays:
     graph: BeliefNodes
     weights: Weights
     vectors: VectorLists
-    points: PointLists
+    points: kernel.PointLists
 
     @classmethod
     def empty(cls, states: int, samples: int, widest: int) -> "BeliefArrays":
         """Return the arrays of a graph without nodes and vectors."""
-        sizes: dict[int | str, int] = {**START, STATES: states, TABLE: 4 * START[NODES], COUNTS: STAMP + 1}
+        sizes = {**START, kernel.STATES: states, kernel.TABLE: 4 * START[NODES], kernel.COUNTS: kernel.STAMP + 1}
 
         def record(kind: Any, **given: object) -> Any:
             arrays = {
                 name: empty_array(word, sizes[group], samples)
-                for name, (word, group) in layout(kind).items()
+                for name, (word, group) in kernel.layout(kind).items()
                 if name not in given
             }
             return kind(**given, **arrays)
 
         graph = record(BeliefNodes, widest=widest)
         weights = record(Weights, belief=np.zeros(0), least=0.0)
-        vectors, points = record(VectorLists, count=graph.count), record(PointLists, count=graph.count)
+        vectors, points = record(VectorLists, used=graph.used), record(kernel.PointLists, used=graph.used)
         for array in (weights.table, vectors.fallback, vectors.at_state["newest"], points.at_state["newest"]):
             array[...] = NONE
         return cls(graph, weights, vectors, points)
@@ -94,13 +94,13 @@ class BeliefArrays:
 
     def listed(self, state: int) -> Array:
         """Return the vectors of a state, the newest first."""
-        owner = self.vectors.vector["owner"][: self.vectors.count[VECTORS]]
+        owner = self.vectors.vector["owner"][: self.vectors.used[VECTORS]]
         return np.flatnonzero(owner == state + 1)[::-1]
 
     def reachable(self, start: Array, outcomes: Array) -> Array:
-        """Return for each vector whether one in `start` is it or leads to it; `outcomes[C]` counts those of a choice."""
+        """Return which vectors are in `start` or follow from these; `outcomes[C]` is the number of each choice's."""
         vector, follower = self.vectors.vector, self.vectors.follower
-        reached = np.zeros(int(self.vectors.count[VECTORS]), bool)
+        reached = np.zeros(int(self.vectors.used[VECTORS]), bool)
         front = np.unique(start)
         while front.size:
             reached[front] = True
@@ -115,8 +115,8 @@ class BeliefArrays:
 
         Vectors that only others lead to stay, but in no list. Return the new place of each vector, or NONE.
         """
-        old, nodes = self.vectors, self.graph.node[: self.graph.count[NODES]]
-        vector = old.vector[: old.count[VECTORS]]
+        old, nodes = self.vectors, self.graph.node[: self.graph.used[NODES]]
+        vector = old.vector[: old.used[VECTORS]]
         fallback = old.fallback[old.fallback != NONE]
         wanted = np.zeros(vector.size, bool)
         for some in (kept, fallback, nodes["vector"]):
@@ -152,7 +152,7 @@ class BeliefArrays:
         return place
 
     def _copied(self, place: Array, used: int, size: int, outcomes: Array) -> VectorLists:
-        """Return arrays of a new size with the vectors at their new places, and their followers; the lists are empty."""
+        """Return arrays of a new size with vectors at their new places, and their followers; the lists are empty."""
         old, moved, samples = self.vectors, np.flatnonzero(place != NONE), self.vectors.alpha.shape[1]
         vector, alpha = empty_array("Vectors", size, samples), empty_array("f2", size, samples)
         follower = empty_array("i1", old.follower.size, samples)
@@ -165,21 +165,23 @@ class BeliefArrays:
         vector["first_follower"][place[own]] = np.cumsum(length) - length
         ahead = old.follower[ranges(old.vector["first_follower"][own], length)]
         follower[: ahead.size] = np.where(ahead == NONE, NONE, place[ahead])
-        old.count[VECTORS], old.count[FOLLOWERS] = used, ahead.size
+        old.used[VECTORS], old.used[FOLLOWERS] = used, ahead.size
         at_state = empty_array("Lists", old.at_state.size, samples)
-        return VectorLists(old.count, at_state, old.fallback, vector, alpha, follower)
+        return VectorLists(old.used, at_state, old.fallback, vector, alpha, follower)
 
 
 @cache
 def _in_group(group: int) -> list[tuple[str, str]]:
     """Return the record and the name of each array of a group."""
-    declared = ((record, name, own) for record, kind in RECORDS.items() for name, (_, own) in layout(kind).items())
+    declared = (
+        (record, name, own) for record, kind in RECORDS.items() for name, (_, own) in kernel.layout(kind).items()
+    )
     return [(record, name) for record, name, own in declared if own == group]
 
 
 def empty_array(word: str, rows: int, samples: int) -> Array:
     """Return an array of a type, as records have them, full of zeros, which take no memory until they are used."""
     shape = (rows, samples) if word.endswith("2") else (rows,)
-    array = np.zeros(shape, ROWS[word] if word in ROWS else NUMBERS[word[0]])
+    array = np.zeros(shape, kernel.ROWS[word] if word in kernel.ROWS else NUMBERS[word[0]])
     # Where kernels are not compiled, Python has to know fields as attributes.
-    return array.view(np.recarray) if word in ROWS and numba.config.DISABLE_JIT else array
+    return array.view(np.recarray) if word in kernel.ROWS and numba.config.DISABLE_JIT else array

@@ -11,12 +11,10 @@ import numpy as np
 from rue._arrays import Array
 from rue._linear import ranges
 from rue._threads import in_parts
+from rue.adaptive import belief_kernels as kernel
+from rue.adaptive import expansion_kernels as expansion
 from rue.adaptive.belief_arrays import BeliefArrays
-from rue.adaptive.belief_kernels import (
-    ACTIONS, BLOCK, EDGES, FOLLOWERS, FORBIDDEN, HUGE, NODES, NONE, POINTS, VECTORS, Walk, backup, relax, reset_bounds,
-    scan,
-)  # fmt: skip
-from rue.adaptive.expansion_kernels import Frontier, add_given, expand, rehash
+from rue.adaptive.belief_kernels import ACTIONS, BLOCK, EDGES, FOLLOWERS, HUGE, NODES, NONE, POINTS, VECTORS, Walk
 from rue.adaptive.proof_kernels import list_proof, lower_claims
 from rue.certificate import Certificate, gap_below, margin, model_fingerprint, safe_potential
 from rue.certificate_kernels import GapModel
@@ -26,8 +24,8 @@ from rue.model import UMDP
 from rue.policy import Policy
 from rue.values import OptimalValues
 
-# Likelihoods below this fraction of the largest count as zero, unless some regret is larger than that of the best policy
-# by the second factor.
+# Likelihoods below this fraction of the largest count as zero, unless some regret is larger than that of the best
+# policy by the second factor.
 LEAST_LIKELIHOOD, LARGE_REGRET = 1e-9, 1e4
 # The part of the gap, as seen from the root, of the nodes that are expanded in one round, and the largest part of the
 # visited nodes that these may be.
@@ -35,7 +33,7 @@ PART, MOST = 0.5, 0.25
 # Bounds whose difference is this fraction of the upper bound of the root count as equal.
 EQUAL = 1e-13
 # Backups of cycles: every `RELAX_EVERY` rounds, in `FEW_SWEEPS` sweeps, until no lower bound rises by the fraction
-# `RISE`; where no node is left to expand, in `MOST_WALKS` walks of `MANY_BACKUPS` each until none rises by `LEAST_RISE`.
+# `RISE`; where no node is left to expand, in `MOST_WALKS` walks of `MANY_BACKUPS` until none rises by `LEAST_RISE`.
 RELAX_EVERY, FEW_SWEEPS, RISE = 8, 20, 1e-4
 MANY_BACKUPS, LEAST_RISE, MOST_WALKS = 500_000, 1e-9, 50
 # Fewer nodes than this are done before another thread has started.
@@ -81,7 +79,7 @@ class BeliefGraph:
         graph = model.graph
         potential = safe_potential(model, values.lower)
         gap = gap_below(model, potential)
-        gap = np.where(np.isinf(gap), FORBIDDEN, gap)
+        gap = np.where(np.isinf(gap), kernel.FORBIDDEN, gap)
         outcomes = np.diff(graph.trans_ptr[graph.choice_ptr])  # [S] of all choices
         widest = int(max(outcomes.max(initial=1), np.diff(graph.choice_ptr).max(initial=1))) + BLOCK
         gaps = GapModel(graph.choice_ptr, graph.trans_ptr, graph.successor, model.prob, gap)
@@ -105,7 +103,7 @@ class BeliefGraph:
     @property
     def nodes(self) -> int:
         """The number of nodes."""
-        return int(self.arrays.graph.count[NODES])
+        return int(self.arrays.graph.used[NODES])
 
     @property
     def bytes(self) -> int:
@@ -114,7 +112,7 @@ class BeliefGraph:
         return self.arrays.bytes + around + self.policy_bytes
 
     def add_policy(self, policy: Policy) -> None:
-        """Add the regrets of a policy from its start nodes, and from the best of its nodes at each state, as vectors."""
+        """Add the regrets of a policy as vectors: from its start nodes, and from its best node at each state."""
         value, error = node_values(self.model, policy, self.threads)
         with np.errstate(invalid="ignore"):
             regret = value + error - self.potential[policy.node_state]
@@ -124,13 +122,13 @@ class BeliefGraph:
         self._make_room({VECTORS: BLOCK * (node.size + 1)})
         codes = -1 - self.offset[-1] - node
         states = policy.node_state[node]
-        add_given(self.arrays.vectors, states.astype(np.int32), codes.astype(np.int32), regret[node])
+        expansion.add_given(self.arrays.vectors, states.astype(np.int32), codes.astype(np.int32), regret[node])
         self.policies.append(policy)
         self.policy_bytes += sum(array.nbytes for array in (*part_of(policy), policy.next_ptr, policy.entry_ptr))
         self.offset.append(self.offset[-1] + policy.nodes)
 
     def root_vectors(self) -> tuple[Array, Array]:  # [J], [J, K]
-        """Return the vectors at the initial state that are finite in all samples, the newest first, and their regrets."""
+        """Return the vectors of the initial state that are finite in all samples, newest first, and their regrets."""
         found = self.arrays.listed(self.model.graph.initial)
         alpha = self.arrays.vectors.alpha[found]
         finite = alpha.max(axis=1) < HUGE
@@ -152,12 +150,12 @@ class BeliefGraph:
             return
         in_parts(self._reset, 0, self.nodes, self.threads, SMALL)
         walk = self._new_walk()
-        count = backup(self.gaps, arrays.graph, arrays.weights, arrays.vectors, walk, -np.inf, True)
-        relax(arrays.graph, walk.order, count, 1, 0.0)
+        count = kernel.backup(self.gaps, arrays.graph, arrays.weights, arrays.vectors, walk, -np.inf, True)
+        kernel.relax(arrays.graph, walk.order, count, 1, 0.0)
 
     def _reset(self, first: int, last: int) -> None:
         arrays = self.arrays
-        reset_bounds(self.gaps, arrays.graph, arrays.weights, arrays.vectors, first, last)
+        kernel.reset_bounds(self.gaps, arrays.graph, arrays.weights, arrays.vectors, first, last)
 
     def _add_root(self) -> None:
         """Add the first node: at the initial state, with the same likelihood in all samples."""
@@ -166,16 +164,16 @@ class BeliefGraph:
         root["state"], root["vector"] = initial, arrays.vectors.fallback[initial]
         root["first_action"] = root["link"] = NONE
         arrays.weights.likelihood[0] = 1.0
-        arrays.graph.count[NODES] = 1
-        rehash(arrays.graph, arrays.weights)
+        arrays.graph.used[NODES] = 1
+        expansion.rehash(arrays.graph, arrays.weights)
         self._reset(0, 1)
-        scan(arrays.graph, arrays.weights, arrays.vectors, arrays.points, np.zeros(1, np.int32), 0, 1)
+        kernel.scan(arrays.graph, arrays.weights, arrays.vectors, arrays.points, np.zeros(1, np.int32), 0, 1)
 
     def _least_likelihood(self) -> float:
         """Return the likelihood below which all count as zero: 0 where regrets may be infinite, or very large."""
         regret = self.root_vectors()[1]
         small = regret.max(axis=1).min(initial=np.inf)
-        alpha = self.arrays.vectors.alpha[: self.arrays.graph.count[VECTORS]]
+        alpha = self.arrays.vectors.alpha[: self.arrays.graph.used[VECTORS]]
         large = max(alpha.max(initial=0.0), self.gaps.gap.max(initial=0.0))
         return LEAST_LIKELIHOOD if large <= LARGE_REGRET * small else 0.0
 
@@ -189,7 +187,7 @@ class BeliefGraph:
         if self.expanded == 0:
             self._finish_cycles()
         elif self.rounds % RELAX_EVERY == 0:
-            relax(self.arrays.graph, self.order, self.visited, FEW_SWEEPS, RISE)
+            kernel.relax(self.arrays.graph, self.order, self.visited, FEW_SWEEPS, RISE)
         if self.arrays.vectors.at_state["number"].sum() > self.prune_at:
             self.prune_vectors()
             self.prune_at = max(MANY_VECTORS, 2 * int(self.arrays.vectors.at_state["number"].sum()))
@@ -198,13 +196,13 @@ class BeliefGraph:
         arrays, walk = self.arrays, self._new_walk()
         self.order = walk.order
         tiny = EQUAL * self.upper
-        self.visited = backup(self.gaps, arrays.graph, arrays.weights, arrays.vectors, walk, tiny, False)
+        self.visited = kernel.backup(self.gaps, arrays.graph, arrays.weights, arrays.vectors, walk, tiny, False)
 
     def _finish_cycles(self) -> None:
         """Back up cycles until no lower bound rises, or new best actions lead to nodes that are not expanded."""
         for _ in range(MOST_WALKS):
             before = self.arrays.graph.node["lower"][: self.nodes].copy()
-            relax(self.arrays.graph, self.order, self.visited, MANY_BACKUPS // self.visited, LEAST_RISE)
+            kernel.relax(self.arrays.graph, self.order, self.visited, MANY_BACKUPS // self.visited, LEAST_RISE)
             self._visit()
             self.expanded = self._frontier().node.size
             rose = (self.arrays.graph.node["lower"][: self.nodes] > (1 + LEAST_RISE) * before).any()
@@ -220,7 +218,7 @@ class BeliefGraph:
         at_once = max(EXPAND_WORK // (widest**2 * self.model.samples), 1)
         while done < count and not self.out_of_time():
             last = min(done + at_once, count)
-            done = expand(
+            done = expansion.expand(
                 self.gaps, arrays.graph, arrays.weights, arrays.vectors, arrays.points, frontier, done, last
             )  # fmt: skip
             if done < last:
@@ -228,7 +226,7 @@ class BeliefGraph:
         self._scan(np.arange(before, self.nodes, dtype=np.int32))
         self.expanded = count
 
-    def _frontier(self) -> Frontier:
+    def _frontier(self) -> expansion.Frontier:
         """Return the visited nodes whose best actions have no edges, by how much their gaps add to that of the root.
 
         They make up a part of the gap of all such nodes, and are not too many.
@@ -242,7 +240,7 @@ class BeliefGraph:
         rank = np.argsort(-excess, kind="stable")
         enough = int(np.searchsorted(np.cumsum(excess[rank]), PART * excess.sum())) + 1
         rank = rank[: min(enough, max(64, int(MOST * self.visited)))]
-        return Frontier(node[rank], excess[rank])
+        return expansion.Frontier(node[rank], excess[rank])
 
     def _scan(self, nodes: Array) -> None:
         """Compare nodes with the new vectors and points of their states, as long as there is time."""
@@ -254,7 +252,7 @@ class BeliefGraph:
             done = work[first - 1] if first else 0
             last = max(int(np.searchsorted(work, done + SCAN_WORK)), first + 1)
             in_parts(
-                lambda i, j: scan(arrays.graph, arrays.weights, arrays.vectors, arrays.points, nodes, i, j),
+                lambda i, j: kernel.scan(arrays.graph, arrays.weights, arrays.vectors, arrays.points, nodes, i, j),
                 first, min(last, count), self.threads, SMALL,
             )  # fmt: skip
             first = last
@@ -278,7 +276,7 @@ class BeliefGraph:
     def _growth(self, wanted: dict[int, int]) -> dict[int, int] | None:
         """Return the new sizes of the groups that are too small; None if memory does not allow it."""
         size = {group: self.arrays.size(group) for group in wanted}
-        least = {group: int(self.arrays.graph.count[group]) + more for group, more in wanted.items()}
+        least = {group: int(self.arrays.graph.used[group]) + more for group, more in wanted.items()}
         around = self.bytes - self.arrays.bytes
         for factor in GROWTH:
             small = [group for group in wanted if least[group] > size[group]]
@@ -299,7 +297,7 @@ class BeliefGraph:
         graph, arrays = self.model.graph, self.arrays.vectors
         own = self._behind(vectors)
         # The nodes of the given policies keep their numbers; those of vectors come after them.
-        choice = arrays.vector["choice"][: arrays.count[VECTORS]]
+        choice = arrays.vector["choice"][: arrays.used[VECTORS]]
         number = np.where(choice < 0, -1 - choice.astype(np.int64), NONE)
         number[own] = self.offset[-1] + np.arange(own.size)
         taken = choice[own]

@@ -31,8 +31,8 @@ from rue._jit import WORDS, compiled, declare
 kernel, helper = compiled(fastmath={"reassoc", "nsz", "contract"})
 
 # Both stand for infinity: the gap of a forbidden choice, and the regret of a controller that may miss the goal. The
-# second stays infinite however unlikely it is, as likelihoods are never below 1e-140 (`LEAST`). A weight of zero removes
-# either: what cannot happen costs nothing.
+# second stays infinite however unlikely it is, as likelihoods are never below 1e-140 (`LEAST`). With a weight of zero
+# either costs nothing.
 FORBIDDEN, HUGE, LEAST = 1e100, 1e250, 1e-140
 BLOCK = 16
 NONE, ITSELF = -1, -2
@@ -49,7 +49,7 @@ SURE, NEVER = 1.0 - 2.1e-12, 1e-14
 # A likelihood of zero in a link: nearly nothing, yet large when multiplied by the inverse of zero.
 TINY, INVERSE_OF_ZERO = 1e-150, 1e200
 
-# The arrays of a graph, in groups that grow together. `count` says how many rows of each group are used, and STAMP is
+# The arrays of a graph, in groups that grow together. `used` says how many rows of each group are used, and STAMP is
 # the number of walks so far. The others do not grow. A new array, or a new field of a row, is one line below.
 NODES, ACTIONS, EDGES, VECTORS, FOLLOWERS, POINTS, STAMP = range(7)
 COUNTS, STATES, TABLE, FIXED = "counts", "states", "table", "fixed"
@@ -97,7 +97,7 @@ WORDS.update({name: types.Array(from_dtype(dtype), 1, "C") for name, dtype in RO
 class BeliefNodes(NamedTuple):
     """Nodes, their actions, and the edges of these: all that a backup of the lower bounds needs."""
 
-    count: Annotated[Array, "l1", COUNTS]
+    used: Annotated[Array, "l1", COUNTS]
     node: Annotated[Array, "Nodes", NODES]
     action: Annotated[Array, "Actions", ACTIONS]
     child: Annotated[Array, "i1", EDGES]  # NONE for goals and for outcomes that are impossible
@@ -117,7 +117,7 @@ class Weights(NamedTuple):
 class VectorLists(NamedTuple):
     """Vectors, in a list for each state."""
 
-    count: Annotated[Array, "l1", COUNTS]
+    used: Annotated[Array, "l1", COUNTS]
     at_state: Annotated[Array, "Lists", STATES]
     fallback: Annotated[Array, "i1", STATES]  # the vector for outcomes that are impossible
     vector: Annotated[Array, "Vectors", VECTORS]
@@ -128,7 +128,7 @@ class VectorLists(NamedTuple):
 class PointLists(NamedTuple):
     """Expanded nodes, in a list for each state."""
 
-    count: Annotated[Array, "l1", COUNTS]
+    used: Annotated[Array, "l1", COUNTS]
     at_state: Annotated[Array, "Lists", STATES]
     point: Annotated[Array, "Points", POINTS]
     inverse: Annotated[Array, "f2", POINTS]  # of the likelihoods
@@ -193,13 +193,13 @@ def _second_step(model, c, weight, scratch):
 
 
 @helper
-def _append(item, at_state, count, group, s):
+def _append(item, at_state, used, group, s):
     """Add an item to the list of a state, in a new block if the last one is full; return its place."""
     items = at_state[s]
     at = items.newest + 1
     if items.number % BLOCK == 0:
-        at = count[group]
-        count[group] += BLOCK
+        at = used[group]
+        used[group] += BLOCK
     item[at].older = items.newest
     items.newest = at
     items.number += 1
@@ -215,7 +215,7 @@ def _older(item, at):
 @helper
 def _add_vector(vectors, s, choice, alpha):
     """Add a vector to a state, without its followers; return its number."""
-    v = _append(vectors.vector, vectors.at_state, vectors.count, VECTORS, s)
+    v = _append(vectors.vector, vectors.at_state, vectors.used, VECTORS, s)
     vectors.vector[v].choice = choice
     vectors.vector[v].owner = s + 1
     for k in range(alpha.size):
@@ -372,8 +372,8 @@ def _backup_upper(model, graph, weights, vectors, node, weight, alpha):
     a, best = _best_action(graph, node, True)
     if not best < row.upper - WORTH * (row.upper - row.lower) - 1e-11 * row.upper:
         return
-    begin = vectors.count[FOLLOWERS]
-    if vectors.count[VECTORS] + 2 * BLOCK > vectors.vector.size or begin + graph.widest > vectors.follower.size:
+    begin = vectors.used[FOLLOWERS]
+    if vectors.used[VECTORS] + 2 * BLOCK > vectors.vector.size or begin + graph.widest > vectors.follower.size:
         return
     c = model.choice_ptr[row.state] + a
     _combine(model, graph, vectors, node, a, weight, alpha)
@@ -383,8 +383,8 @@ def _backup_upper(model, graph, weights, vectors, node, weight, alpha):
         return
     v = _add_vector(vectors, row.state, np.int32(c), alpha)
     vectors.vector[v].first_follower = begin
-    vectors.count[FOLLOWERS] += model.trans_ptr[c + 1] - model.trans_ptr[c]
-    for i in range(begin, vectors.count[FOLLOWERS]):
+    vectors.used[FOLLOWERS] += model.trans_ptr[c + 1] - model.trans_ptr[c]
+    for i in range(begin, vectors.used[FOLLOWERS]):
         if vectors.follower[i] == ITSELF:
             vectors.follower[i] = v
     row.upper = total
@@ -416,7 +416,7 @@ def _combine(model, graph, vectors, node, a, leave, alpha):
                     alpha[k] += model.prob[t, k] * vectors.alpha[follower, k]
                 elif model.prob[t, k] > 0.0:
                     alpha[k] = HUGE
-        vectors.follower[vectors.count[FOLLOWERS] + i] = follower
+        vectors.follower[vectors.used[FOLLOWERS] + i] = follower
     for k in range(alpha.size):
         alpha[k] = min(alpha[k] / leave[k], HUGE) if leave[k] > NEVER else HUGE
 
@@ -431,8 +431,8 @@ def backup(model, graph, weights, vectors, walk, tiny, everywhere):
     """
     weight = np.empty(weights.belief.size)
     scratch = np.empty(weights.belief.size)
-    graph.count[STAMP] += 1
-    stamp = graph.count[STAMP]
+    graph.used[STAMP] += 1
+    stamp = graph.used[STAMP]
     filled = 0
     top = 0
     walk.stack[0] = 0
@@ -471,13 +471,13 @@ def _choose_action(model, graph, weights, node, weight, scratch):
     row.best = NONE
     if row.first_action == NONE:
         return
-    a, _ = _best_action(graph, node, False)
-    action = graph.action[row.first_action + a]
-    while action.first_edge == NONE and action.rest < 0.0:
-        _set_weight(weights, node, weight)
-        action.rest = _second_step(model, model.choice_ptr[row.state] + a, weight, scratch)
+    while True:
         a, _ = _best_action(graph, node, False)
         action = graph.action[row.first_action + a]
+        if action.first_edge != NONE or action.rest >= 0.0:
+            break
+        _set_weight(weights, node, weight)
+        action.rest = _second_step(model, model.choice_ptr[row.state] + a, weight, scratch)
     row.best = a
 
 
@@ -495,9 +495,10 @@ def _next_child(graph, node, place, tiny, everywhere):
         if action.first_edge != NONE:
             for i in range(max(place - before, 0), action.outcomes):
                 child = graph.child[action.first_edge + i]
-                if child != NONE and graph.node[child].stamp != graph.count[STAMP]:
-                    if graph.node[child].upper - graph.node[child].lower > tiny:
-                        return child, np.int32(before + i + 1)
+                if child == NONE or graph.node[child].stamp == graph.used[STAMP]:
+                    continue
+                if graph.node[child].upper - graph.node[child].lower > tiny:
+                    return child, np.int32(before + i + 1)
             before += action.outcomes
     return np.int32(NONE), place
 
@@ -522,7 +523,7 @@ def _set_reach(graph, order, filled):
             row.reach /= 1.0 - again
         for e in range(action.first_edge, action.first_edge + action.outcomes):
             child = graph.child[e]
-            if child >= 0 and child != node and graph.node[child].stamp == graph.count[STAMP]:
+            if child >= 0 and child != node and graph.node[child].stamp == graph.used[STAMP]:
                 graph.node[child].reach += row.reach * graph.share[e]
 
 

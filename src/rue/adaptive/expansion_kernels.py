@@ -10,8 +10,25 @@ import numpy as np
 from rue._arrays import Array
 from rue._jit import declare
 from rue.adaptive.belief_kernels import (
-    ACTIONS, BLOCK, EDGES, INVERSE_OF_ZERO, LEAST, NODES, NONE, POINTS, SAFE,
-    _add_vector, _append, _best_action, _dot, _older, _second_step, _set_first_bounds, _set_weight, helper, kernel,
+    ACTIONS,
+    BLOCK,
+    EDGES,
+    INVERSE_OF_ZERO,
+    LEAST,
+    NODES,
+    NONE,
+    POINTS,
+    SAFE,
+    _add_vector,
+    _append,
+    _best_action,
+    _dot,
+    _older,
+    _second_step,
+    _set_first_bounds,
+    _set_weight,
+    helper,
+    kernel,
 )  # fmt: skip
 
 # Likelihoods that differ by at most this fraction are the same.
@@ -60,7 +77,7 @@ def rehash(graph, weights):
     """Fill the table, which is empty, with all nodes."""
     table = weights.table
     mask = np.uint64(table.size - 1)
-    for node in range(graph.count[NODES]):
+    for node in range(graph.used[NODES]):
         at = _hash(graph.node[node].state, weights.likelihood[node]) & mask
         while table[at] != NONE:
             at = (at + np.uint64(1)) & mask
@@ -126,11 +143,11 @@ def expand(model, graph, weights, vectors, points, frontier, first, last):
 @helper
 def _has_room(graph, weights, points):
     return (
-        graph.count[NODES] + graph.widest < graph.node.size
-        and graph.count[ACTIONS] + graph.widest < graph.action.size
-        and graph.count[EDGES] + graph.widest < graph.child.size
-        and graph.count[POINTS] + 2 * BLOCK < points.point.size
-        and 2 * (graph.count[NODES] + graph.widest) < weights.table.size
+        graph.used[NODES] + graph.widest < graph.node.size
+        and graph.used[ACTIONS] + graph.widest < graph.action.size
+        and graph.used[EDGES] + graph.widest < graph.child.size
+        and graph.used[POINTS] + 2 * BLOCK < points.point.size
+        and 2 * (graph.used[NODES] + graph.widest) < weights.table.size
     )
 
 
@@ -139,9 +156,9 @@ def _add_actions(model, graph, weights, node, weight, scratch):
     """Give a node its actions, with the bounds of two steps."""
     row = graph.node[node]
     begin = model.choice_ptr[row.state]
-    row.first_action = graph.count[ACTIONS]
+    row.first_action = graph.used[ACTIONS]
     row.actions = model.choice_ptr[row.state + 1] - begin
-    graph.count[ACTIONS] += row.actions
+    graph.used[ACTIONS] += row.actions
     _set_weight(weights, node, weight)
     for a in range(row.actions):
         c = begin + a
@@ -155,7 +172,7 @@ def _add_actions(model, graph, weights, node, weight, scratch):
 @helper
 def _add_point(row, weights, points, node):
     """Let other nodes of the same state link to a node."""
-    at = _append(points.point, points.at_state, points.count, POINTS, row.state)
+    at = _append(points.point, points.at_state, points.used, POINTS, row.state)
     points.point[at].node = node
     for k in range(weights.likelihood.shape[1]):
         p = weights.likelihood[node, k]
@@ -167,8 +184,8 @@ def _add_edges(model, graph, weights, vectors, node, a, weight, likelihood):
     """Give an action its edges, to nodes that are found or made. Small likelihoods count as zero."""
     action = graph.action[graph.node[node].first_action + a]
     begin = model.trans_ptr[model.choice_ptr[graph.node[node].state] + a]
-    action.first_edge = graph.count[EDGES]
-    graph.count[EDGES] += action.outcomes
+    action.first_edge = graph.used[EDGES]
+    graph.used[EDGES] += action.outcomes
     for i in range(action.outcomes):
         e = action.first_edge + i
         to = model.successor[begin + i]
@@ -185,7 +202,7 @@ def _add_edges(model, graph, weights, vectors, node, a, weight, likelihood):
                 likelihood[k] = 0.0
         child, place = _find(graph.node, weights, to, likelihood)
         if child == NONE:
-            child = graph.count[NODES]
+            child = graph.used[NODES]
             weights.table[place] = child
             _add_node(model, graph, weights, vectors, to, likelihood, weight)
         graph.child[e] = child
@@ -195,8 +212,8 @@ def _add_edges(model, graph, weights, vectors, node, a, weight, likelihood):
 @helper
 def _add_node(model, graph, weights, vectors, s, likelihood, weight):
     """Add a node, with the bound of one step and the fallback; it has been compared with nothing yet."""
-    node = graph.count[NODES]
-    graph.count[NODES] += 1
+    node = graph.used[NODES]
+    graph.used[NODES] += 1
     row = graph.node[node]
     row.state = s
     row.vector = vectors.fallback[s]

@@ -15,8 +15,8 @@ LONGEST_CHAIN, SHORT = 64, 1e-9
 def list_proof(graph, points, number, follow):
     """List the nodes that the root's lower bound follows from, and for each of their outcomes the one that bounds it.
 
-    Bounds of outcomes that are not needed for an action to cost at least the node's lower bound are left out. `number` is
-    NONE everywhere, and becomes the place of each node in the list. Return how many nodes are listed.
+    Bounds of outcomes that are not needed for an action to cost at least the node's lower bound are left out. `number`
+    is NONE everywhere, and becomes the place of each node in the list. Return how many nodes are listed.
     """
     points[0] = 0
     number[0] = 0
