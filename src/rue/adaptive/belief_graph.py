@@ -108,7 +108,7 @@ class BeliefGraph:
     @property
     def bytes(self) -> int:
         """The memory of the arrays of the graph and its walks, of what is derived from the model, and of policies."""
-        around = self.potential.nbytes + self.gaps.gap.nbytes + 3 * self.order.nbytes
+        around = self.potential.nbytes + self.gaps.gap.nbytes + 4 * self.order.nbytes
         return self.arrays.bytes + around + self.policy_bytes
 
     def add_policy(self, policy: Policy) -> None:
@@ -260,7 +260,7 @@ class BeliefGraph:
     def _new_walk(self) -> Walk:
         """Return room for a walk through all nodes."""
         size = self.nodes + 1
-        return Walk(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32))
+        return Walk(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64))
 
     def _make_room(self, wanted: dict[int, int]) -> None:
         """Have room for more rows in some groups, and more if memory allows; prune vectors first if it is short."""

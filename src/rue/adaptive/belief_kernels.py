@@ -36,6 +36,7 @@ kernel, helper = compiled(fastmath={"reassoc", "nsz", "contract"})
 FORBIDDEN, HUGE, LEAST = 1e100, 1e250, 1e-140
 BLOCK = 16
 NONE, ITSELF = -1, -2
+LOWER, UPPER = np.int64(0), np.int64(1)  # the sides; with plain numbers helpers would be compiled for each
 # Lower bounds are rounded down by this fraction, more than the rounding error of a backup.
 SAFE = 1.0 - 2e-12
 # Numbers with at most this ratio are equal up to rounding: a small part of what `SAFE` keeps back.
@@ -139,7 +140,7 @@ class Walk(NamedTuple):
 
     order: Annotated[Array, "i1", FIXED]
     stack: Annotated[Array, "i1", FIXED]
-    place: Annotated[Array, "i1", FIXED]  # how many edges of each node on the stack have been followed
+    place: Annotated[Array, "l1", FIXED]  # how many edges of each node on the stack have been followed
 
 
 def layout(record: type) -> dict[str, tuple[str, int | str]]:
@@ -313,8 +314,8 @@ def reset_bounds(model, graph, weights, vectors, first, last):
 
 
 @helper
-def _cost_of(graph, node, at, upper):
-    """Return the cost of an action with edges, by the upper or lower bounds of the nodes that follow.
+def _cost_of(graph, node, at, side):
+    """Return the cost of an action with edges, by the bounds of one side of the nodes that follow.
 
     A node that is its own child repeats the action until it leaves.
     """
@@ -327,14 +328,14 @@ def _cost_of(graph, node, at, upper):
             again += graph.share[e]
         elif child != NONE:
             row = graph.node[np.uint32(child)]
-            total += graph.share[e] * (row.upper if upper else row.lower)
+            total += graph.share[e] * (row.upper if side == UPPER else row.lower)
     # A node that is never left does not reach a goal; the share is rounded down, so that it is below one.
     return total / (1.0 - again) if again < SURE else FORBIDDEN
 
 
 @helper
-def _best_action(graph, node, upper):
-    """Return the action of an expanded node that costs least by the upper or lower bounds, and that cost.
+def _best_action(graph, node, side):
+    """Return the action of an expanded node that costs least by the bounds of one side, and that cost.
 
     Actions without edges have no upper bound.
     """
@@ -345,9 +346,9 @@ def _best_action(graph, node, upper):
         at = row.first_action + a
         action = graph.action[at]
         if action.first_edge != NONE:
-            value = _cost_of(graph, node, at, upper)
+            value = _cost_of(graph, node, at, side)
         else:
-            value = np.inf if upper else action.step + max(action.rest, 0.0)
+            value = np.inf if side == UPPER else action.step + max(action.rest, 0.0)
         if value < best:
             best = value
             arg = a
@@ -355,21 +356,23 @@ def _best_action(graph, node, upper):
 
 
 @helper
-def _backup_lower(graph, node):
-    """Raise the lower bound of a node to what follows from its actions and its link."""
+def _implied_lower(graph, node):
+    """Return the lower bound of a node that follows from its actions and its link."""
     row = graph.node[node]
+    implied = 0.0
     if row.first_action != NONE:
-        _, best = _best_action(graph, node, False)
-        row.lower = max(row.lower, SAFE * best)
+        _, best = _best_action(graph, node, LOWER)
+        implied = SAFE * best
     if row.link != NONE:
-        row.lower = max(row.lower, row.link_share * graph.node[row.link].lower)
+        implied = max(implied, row.link_share * graph.node[row.link].lower)
+    return implied
 
 
 @helper
 def _backup_upper(model, graph, weights, vectors, node, weight, alpha):
     """Make a new vector of the best action by the upper bounds, if it lowers the upper bound of the node enough."""
     row = graph.node[node]
-    a, best = _best_action(graph, node, True)
+    a, best = _best_action(graph, node, UPPER)
     if not best < row.upper - WORTH * (row.upper - row.lower) - 1e-11 * row.upper:
         return
     begin = vectors.used[FOLLOWERS]
@@ -453,7 +456,7 @@ def backup(model, graph, weights, vectors, walk, tiny, everywhere):
             walk.stack[top] = child
             walk.place[top] = -1
         else:
-            _backup_lower(graph, node)
+            row.lower = max(row.lower, _implied_lower(graph, node))
             if not everywhere and row.first_action != NONE:
                 _backup_upper(model, graph, weights, vectors, node, weight, scratch)
             walk.order[filled] = node
@@ -472,7 +475,7 @@ def _choose_action(model, graph, weights, node, weight, scratch):
     if row.first_action == NONE:
         return
     while True:
-        a, _ = _best_action(graph, node, False)
+        a, _ = _best_action(graph, node, LOWER)
         action = graph.action[row.first_action + a]
         if action.first_edge != NONE or action.rest >= 0.0:
             break
@@ -498,7 +501,7 @@ def _next_child(graph, node, place, tiny, everywhere):
                 if child == NONE or graph.node[child].stamp == graph.used[STAMP]:
                     continue
                 if graph.node[child].upper - graph.node[child].lower > tiny:
-                    return child, np.int32(before + i + 1)
+                    return child, before + i + 1
             before += action.outcomes
     return np.int32(NONE), place
 
@@ -539,9 +542,10 @@ def relax(graph, order, filled, sweeps, tolerance):
     for sweep in range(sweeps):
         rising = False
         for i in range(filled):
-            before = graph.node[order[i]].lower
-            _backup_lower(graph, order[i])
-            start[i] = graph.node[order[i]].lower
+            row = graph.node[order[i]]
+            before = row.lower
+            row.lower = max(before, _implied_lower(graph, order[i]))
+            start[i] = row.lower
             rise[i] = start[i] - before
             rising |= rise[i] > before * tolerance
         if not rising:
@@ -567,13 +571,7 @@ def _holds(graph, order, start, rise, times):
         graph.node[order[i]].lower = start[i] + times * rise[i]
     for i in range(start.size):
         if rise[i] > 0.0:
-            row = graph.node[order[i]]
-            follows = 0.0
-            if row.first_action != NONE:
-                _, follows = _best_action(graph, order[i], False)
-                follows *= SAFE
-            if row.link != NONE:
-                follows = max(follows, row.link_share * graph.node[row.link].lower)
-            if row.lower > ROUNDED * follows or row.lower > FORBIDDEN:
+            lower = graph.node[order[i]].lower
+            if lower > ROUNDED * _implied_lower(graph, order[i]) or lower > FORBIDDEN:
                 return False
     return True

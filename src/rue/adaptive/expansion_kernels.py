@@ -15,6 +15,7 @@ from rue.adaptive.belief_kernels import (
     EDGES,
     INVERSE_OF_ZERO,
     LEAST,
+    LOWER,
     NODES,
     NONE,
     POINTS,
@@ -134,7 +135,7 @@ def expand(model, graph, weights, vectors, points, frontier, first, last):
         if row.first_action == NONE:
             _add_actions(model, graph, weights, node, weight, scratch)
             _add_point(row, weights, points, node)
-        a, _ = _best_action(graph, node, False)
+        a, _ = _best_action(graph, node, LOWER)
         if graph.action[row.first_action + a].first_edge == NONE:
             _add_edges(model, graph, weights, vectors, node, a, weight, scratch)
     return last

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rue.adaptive.belief_kernels import HUGE, NONE, SAFE, _best_action, _dot, _one_step, helper, kernel
+from rue.adaptive.belief_kernels import HUGE, LOWER, NONE, SAFE, _best_action, _dot, _one_step, helper, kernel
 from rue.certificate_kernels import _least_ratio
 
 # Rounds in which claims are lowered to what follows from them.
@@ -61,7 +61,7 @@ def _proving_node(graph, node):
         row = graph.node[node]
         own = -1.0
         if row.first_action != NONE:
-            _, best = _best_action(graph, node, False)
+            _, best = _best_action(graph, node, LOWER)
             own = SAFE * best
         linked = row.link_share * graph.node[row.link].lower if row.link != NONE else -1.0
         if row.link == NONE or own >= linked:
