@@ -18,7 +18,8 @@ from numba import njit
 
 import rue
 from rue.adaptive.belief_graph import BeliefGraph
-from rue.adaptive.belief_kernels import VECTORS, _find
+from rue.adaptive.belief_kernels import VECTORS
+from rue.adaptive.expansion_kernels import _find
 from rue.adaptive.portfolio import start_policies
 from rue.controllers import merged
 from rue.judge import is_proper
@@ -319,7 +320,7 @@ def test_interrupted(grid):
 @pytest.mark.parametrize("memory", [0.01, 0.02])
 def test_memory_is_bounded(grid, memory, monkeypatch):
     largest = []
-    make_room, drop = BeliefGraph._make_room, BeliefGraph.drop_vectors
+    make_room, drop = BeliefGraph._make_room, BeliefGraph.prune_vectors
 
     def watch_room(self, wanted):
         try:
@@ -332,7 +333,7 @@ def test_memory_is_bounded(grid, memory, monkeypatch):
         largest.append(self.bytes)
 
     monkeypatch.setattr(BeliefGraph, "_make_room", watch_room)
-    monkeypatch.setattr(BeliefGraph, "drop_vectors", watch_drop)
+    monkeypatch.setattr(BeliefGraph, "prune_vectors", watch_drop)
     solution = adaptive(fresh(grid), gap=0, memory=memory)
     assert solution.status is rue.Status.MEMORY_LIMIT
     assert math.isfinite(solution.max_regret.upper)
@@ -343,16 +344,16 @@ def test_memory_is_bounded(grid, memory, monkeypatch):
 def test_room_is_asked_for_beside_what_is_left_after_vectors_were_dropped(monkeypatch):
     model = rue.domains.Disaster(width=4, height=4, seed=2).sample(4, seed=1)
     graph = BeliefGraph.build(model, rue.optimal_values(model), 1e9)
-    size = graph.tree.choice.size
-    graph.tree.count[VECTORS] = size
+    size = graph.arrays.vectors.vector.size
+    graph.arrays.graph.used[VECTORS] = size
     graph.memory = graph.bytes  # not one byte more
 
     def drop(self: BeliefGraph) -> None:
-        self.tree.count[VECTORS] = size // 4
+        self.arrays.graph.used[VECTORS] = size // 4
 
-    monkeypatch.setattr(BeliefGraph, "drop_vectors", drop)
+    monkeypatch.setattr(BeliefGraph, "prune_vectors", drop)
     graph._make_room({VECTORS: size // 2})  # there is room once the vectors that nobody holds are gone
-    assert graph.tree.choice.size == size
+    assert graph.arrays.vectors.vector.size == size
 
 
 def test_memory_for_not_even_one_policy():
@@ -694,10 +695,10 @@ def grown(model: rue.UMDP, belief: np.ndarray, rounds: int) -> BeliefGraph:
         graph.add_policy(policy)
     graph.move(belief)
     for _ in range(rounds):
-        graph.survey()
-        if graph.up - graph.low <= 1e-9 * graph.up:
+        graph.backup()
+        if graph.upper - graph.lower <= 1e-9 * graph.upper:
             break
-        graph.grow()
+        graph.expand()
     return graph
 
 
@@ -705,7 +706,7 @@ def bounds_of(model: rue.UMDP, graph: BeliefGraph) -> tuple[float, float]:
     """The bounds of the root, in regrets."""
     initial = model.graph.initial
     offset = (graph.potential[initial] - rue.optimal_values(model).value[initial]) @ graph.belief
-    return graph.low + offset, graph.up + offset
+    return graph.lower + offset, graph.upper + offset
 
 
 @settings(max_examples=30)
@@ -743,8 +744,8 @@ def test_the_graph_finds_the_value_of_a_belief(model, data):
         else:
             graph.move(belief)
             for _ in range(60):
-                graph.survey()
-                graph.grow()
+                graph.backup()
+                graph.expand()
         low, up = bounds_of(model, graph)
         value = float(belief_value(naive, weight, naive.states, gap))
         assert low == pytest.approx(value, abs=1e-7)
@@ -757,10 +758,10 @@ def test_dropping_vectors_changes_nothing():
     vectors, regret = graph.root_vectors()
     best = regret.mean(axis=1).argmin()
     before = graph.controller(vectors[[best]], np.ones(1))
-    low, up, held = graph.low, graph.up, int(graph.tree.vector_number.sum())
-    graph.drop_vectors()
-    assert int(graph.tree.vector_number.sum()) < held
-    assert (graph.low, graph.up) == (low, up)
+    low, up, held = graph.lower, graph.upper, int(graph.arrays.vectors.at_state["number"].sum())
+    graph.prune_vectors()
+    assert int(graph.arrays.vectors.at_state["number"].sum()) < held
+    assert (graph.lower, graph.upper) == (low, up)
     again, kept = graph.root_vectors()
     same = np.flatnonzero((kept == regret[best]).all(axis=1))
     assert same.size
@@ -769,12 +770,14 @@ def test_dropping_vectors_changes_nothing():
     assert rue.evaluate(model, after).regret == pytest.approx(regret[best], abs=1e-7)
     # What each node holds is what it held, and the search goes on.
     nodes = graph.nodes
-    weight = graph.belief * graph.tree.likely[:nodes]
-    assert np.allclose((weight * graph.tree.alpha[graph.tree.vector[:nodes]]).sum(axis=1), graph.tree.up[:nodes])
-    graph.survey()
-    graph.grow()
-    graph.survey()
-    assert low <= graph.low <= graph.up <= up + 1e-12
+    weight = graph.belief * graph.arrays.weights.likelihood[:nodes]
+    held = graph.arrays.graph.node[:nodes]
+    regret = graph.arrays.vectors.alpha[held["vector"]]
+    assert np.allclose((weight * regret).sum(axis=1), held["upper"])
+    graph.backup()
+    graph.expand()
+    graph.backup()
+    assert low <= graph.lower <= graph.upper <= up + 1e-12
 
 
 def test_every_vector_is_the_regret_of_a_policy():
@@ -787,15 +790,16 @@ def test_every_vector_is_the_regret_of_a_policy():
 
 
 @njit
-def find(tree, state, likely):
-    return _find(tree, state, likely)
+def find(nodes, weights, state, likelihood):
+    return _find(nodes, weights, state, likelihood)
 
 
 def test_nodes_lie_in_the_table():
     model = load(next(path for path in CASES if path.stem == "loopy0"))
     graph = grown(model, np.full(model.samples, 1 / model.samples), 30)
     for node in range(graph.nodes):
-        found, _ = find(graph.tree, graph.tree.state[node], graph.tree.likely[node])
+        nodes, weights = graph.arrays.graph.node, graph.arrays.weights
+        found, _ = find(nodes, weights, nodes["state"][node], weights.likelihood[node])
         assert found == node
 
 

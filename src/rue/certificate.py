@@ -54,7 +54,7 @@ from rue._arrays import Array, ranges
 from rue._check import one_of, real_number
 from rue._linear import solve_chain
 from rue._threads import cores, in_parts
-from rue.certificate_kernels import check_points
+from rue.certificate_kernels import Claims, GapModel, check_points
 from rue.errors import BadInput, NotProved, SolverFailed
 from rue.model import UMDP, Graph
 
@@ -323,14 +323,12 @@ class _Points:
     def follow_plainly(self) -> Array:  # [P]
         """Which points claim no more than the sum of what follows, rounded down."""
         graph, follows = self.graph, np.zeros(self.state.size, bool)
-
-        def check(first: int, last: int) -> None:
-            check_points(
-                graph.choice_ptr, graph.trans_ptr, graph.successor, self.prob, self.gap, self.state, self.weight,
-                self.value, self.follow, self.follow_ptr, 1 - self.margin, first, last, follows,
-            )  # fmt: skip
-
-        in_parts(check, 0, self.state.size, cores(), SMALL_PART)
+        model = GapModel(graph.choice_ptr, graph.trans_ptr, graph.successor, self.prob, self.gap)
+        claims = Claims(self.state, self.weight, self.value, self.follow, self.follow_ptr)
+        in_parts(
+            lambda first, last: check_points(model, claims, 1 - self.margin, first, last, follows),
+            0, self.state.size, cores(), SMALL_PART,
+        )  # fmt: skip
         return follows
 
     def parts(self, points: Array) -> Iterator[Array]:

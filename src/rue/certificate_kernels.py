@@ -1,55 +1,87 @@
-"""The check of a certificate's points, for `rue.certificate`: plain sums in the order written, nothing reassociated."""
+"""Check the points of a certificate, for `rue.certificate`: plain sums in the order written, nothing reassociated."""
+
+from typing import NamedTuple
 
 import numpy as np
 
-from rue._jit import helper, kernel
+from rue._arrays import Array
+from rue._jit import declare, helper, kernel
 
 
-@kernel("L1 L1 I1 F2 f2 I1 F2 F1 I1 l1 float int int b1")
-def check_points(
-    choice_ptr, trans_ptr, successor, prob, gap, state, weight, value, follow, follow_ptr, keep, first, last, follows
-):
-    """Whether each point of a range claims no more than the fraction `keep` of what follows from the others.
+class GapModel(NamedTuple):
+    """A model with gaps in place of costs."""
 
-    A point follows if each choice of its state costs that much. Terms are never negative, so a sum that is large enough
-    is not taken further. Different ranges may be checked at the same time.
+    choice_ptr: Array  # [S+1]
+    trans_ptr: Array  # [C+1]
+    successor: Array  # [T]
+    prob: Array  # [T, K]
+    gap: Array  # [C, K] rounded down; a large number where the gap is infinite
+
+
+class Claims(NamedTuple):
+    """The points of a certificate: each claims a lower bound at a state for weights on the samples."""
+
+    state: Array  # [P]
+    weight: Array  # [P, K]
+    value: Array  # [P]
+    follow: Array  # for each point the followers of all transitions of its state, -1 if there is none
+    follow_ptr: Array  # [P+1]
+
+
+declare(GapModel, "L1 L1 I1 F2 f2")
+declare(Claims, "I1 F2 F1 I1 l1")
+
+
+@kernel("GapModel Claims float int int b1")
+def check_points(model, claims, keep, first, last, holds):
+    """Set `holds` for the points of a range that claim at most the fraction `keep` of the bound from their followers.
+
+    A point holds if each choice of its state costs at least its value. Terms are never negative, so a sum that is large
+    enough is not continued. Different ranges may be checked at the same time.
     """
-    samples = weight.shape[1]
+    samples = claims.weight.shape[1]
     ahead = np.empty(samples)
     for i in range(first, last):
-        s = state[i]
-        begin = trans_ptr[choice_ptr[s]]
-        follows[i] = choice_ptr[s] < choice_ptr[s + 1] or value[i] <= 0.0
-        for c in range(choice_ptr[s], choice_ptr[s + 1]):
+        s = claims.state[i]
+        value = claims.value[i]
+        begin = model.trans_ptr[model.choice_ptr[s]]
+        holds[i] = model.choice_ptr[s] < model.choice_ptr[s + 1] or value <= 0.0
+        for c in range(model.choice_ptr[s], model.choice_ptr[s + 1]):
             total = 0.0
             for k in range(samples):
-                total += weight[i, k] * gap[c, k]
-            t = trans_ptr[c]
-            while t < trans_ptr[c + 1] and not total * keep >= value[i]:
+                total += claims.weight[i, k] * model.gap[c, k]
+            t = model.trans_ptr[c]
+            while t < model.trans_ptr[c + 1] and not total * keep >= value:
                 for k in range(samples):
-                    ahead[k] = weight[i, k] * prob[t, k]
-                total += _follower(
-                    choice_ptr, gap, successor[t], weight, value, follow[follow_ptr[i] + t - begin], ahead
-                )
+                    ahead[k] = claims.weight[i, k] * model.prob[t, k]
+                point = claims.follow[claims.follow_ptr[i] + t - begin]
+                if point >= 0:
+                    total += claims.value[point] * _least_ratio(ahead, claims.weight[point])
+                else:
+                    total += _one_step(model.choice_ptr, model.gap, model.successor[t], ahead)
                 t += 1
-            if not total * keep >= value[i]:
-                follows[i] = False
+            if not total * keep >= value:
+                holds[i] = False
                 break
 
 
 @helper
-def _follower(choice_ptr, gap, s, weight, value, point, ahead):
-    """What a point, or without one a single step, proves for weights that arrive at a state."""
-    samples = ahead.size
+def _least_ratio(weight, other):
+    """Return min over k of weight[k] / other[k], where the latter is positive."""
     least = np.inf
-    if point >= 0:
-        for k in range(samples):
-            if weight[point, k] > 0.0:
-                least = min(least, ahead[k] / weight[point, k])
-        return least * value[point]
+    for k in range(weight.size):
+        if other[k] > 0.0:
+            least = min(least, weight[k] / other[k])
+    return least
+
+
+@helper
+def _one_step(choice_ptr, gap, s, weight):
+    """Return the lower bound of one step: min over choices c of the state of weight · gap[c]; 0 at a goal."""
+    least = np.inf
     for c in range(choice_ptr[s], choice_ptr[s + 1]):
         total = 0.0
-        for k in range(samples):
-            total += ahead[k] * gap[c, k]
+        for k in range(weight.size):
+            total += weight[k] * gap[c, k]
         least = min(least, total)
     return least if choice_ptr[s] < choice_ptr[s + 1] else 0.0

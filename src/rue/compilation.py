@@ -23,7 +23,7 @@ logger = logging.getLogger("rue")
 
 # Kernel files that every solve needs (the model, its optimal values, the judge), and those of a lower bound.
 COMMON = ("structure_kernels", "values_kernels", "judge_kernels")
-BOUND = ("belief_kernels", "certificate_kernels")
+BOUND = ("belief_kernels", "expansion_kernels", "proof_kernels", "certificate_kernels")
 # The file whose kernels share most helpers comes last, so that one process compiles all of it.
 LARGEST = "option_kernels."
 # A second process starts if at least this many kernels are missing; fewer are compiled before it is up.

@@ -1,13 +1,12 @@
-"""States among which one can move for ever at no cost and without learning anything: they are one state.
+"""Merge states that free moves connect: a reduced model, and the way back for policies and certificates.
 
-A choice is *free* if it costs nothing in any sample and has the same probabilities in all of them. A set of states that
-free choices connect, without leaving it, is a component: from each of its states one gets to each other with
-probability one, for nothing, and knows as much as before. So all of them have the same value for every belief, and a
-search that works its way up from zero would go round in a component for ever without seeing that.
+A choice is *free* if it costs nothing in any sample and has the same probabilities in all of them. A component is a set
+of states that free choices connect without leaving it: each of its states can be reached from each other one with
+probability one, at no cost, and with the same belief. So all of them have the same value for every belief. Lower bounds
+that are raised from zero would go round in a component for ever and stay at zero.
 
-`merge_free` makes one state of each component, with all choices that leave it; policies and certificates of the smaller
-model are made into such of the model itself. A policy of the smaller one draws its choice, walks to the state that has
-it, and takes it there.
+`merge_free` makes one state of each component, with all choices that leave it. A policy of the reduced model becomes
+one of the full model: it draws its choice, moves to the state that has this choice, and takes it there.
 """
 
 from dataclasses import dataclass
@@ -21,34 +20,34 @@ from rue.model import UMDP, Graph
 from rue.policy import Policy
 from rue.structure import inner_choices
 
-# Weights below this are not worth a point, and no claim is larger than this.
+# Smaller weights get no point, and no claim is larger than the second number.
 SMALL, LARGE = 1e-25, 1e140
 
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """A model, the smaller one, and how they belong together."""
+    """A full model, the reduced one, and the maps between them."""
 
     whole: UMDP
     model: UMDP
-    place: Array  # [S] the state of the smaller model
-    choice: Array  # [C'] the choice of the model that each choice of the smaller one is; −1: one that stays
-    inner: Array  # [C] choices inside components
-    member_ptr: Array  # [S'+1] the states of each state of the smaller model
+    place: Array  # [S] the state of the reduced model
+    choice: Array  # [C'] maps choices of the reduced model to choices of the full model; −1: one that stays
+    inner: Array  # [C] whether a choice is inside a component
+    member_ptr: Array  # [S'+1] the states of each state of the reduced model
     member: Array
-    rank: Array  # [S] the number of a state among those of its component
+    rank: Array  # [S] the number of a state in its component
 
     def policy(self, small: Policy) -> Policy:
-        """The policy of the smaller model, with walks inside components."""
-        return _Walker(self, small).policy()
+        """Return the policy of the full model that follows one of the reduced model, with moves inside components."""
+        return _PolicyExpansion(self, small).policy()
 
     def certificate(self, small: Certificate) -> Certificate:
-        """The certificate of the smaller model, with a point for each state of a component in place of one."""
-        return _Points(self, small).certificate()
+        """Return the certificate of the full model, with a point for each state of a component in place of one."""
+        return _CertificateExpansion(self, small).certificate()
 
 
 def merge_free(model: UMDP) -> Merged | None:
-    """The model with one state for each component; None if there is no component of two states or more."""
+    """Return the model with one state for each component; None if no component has two states or more."""
     graph = model.graph
     free = (model.cost == 0).all(axis=1)
     if not free.any():
@@ -70,7 +69,10 @@ def merge_free(model: UMDP) -> Merged | None:
 
 
 def _smaller(model: UMDP, place: Array, inner: Array) -> tuple[UMDP, Array]:
-    """The model on the places, and the choice that each of its choices is. Who cannot leave a component stays there."""
+    """Return the reduced model, and the choice of the full model for each of its choices.
+
+    A component without a choice that leaves it gets one that stays.
+    """
     graph = model.graph
     outer = np.flatnonzero(~inner)
     places = int(place.max()) + 1
@@ -98,11 +100,11 @@ def _smaller(model: UMDP, place: Array, inner: Array) -> tuple[UMDP, Array]:
 
 
 @dataclass(eq=False)
-class _Walker:
-    """Turns a policy of the smaller model into one of the model.
+class _PolicyExpansion:
+    """Turns a policy of the reduced model into one of the full model.
 
     Its nodes are (node, entry, state): on the way to the state that has the entry's choice; (node, −1, state): about to
-    draw an entry; and (−1, −1, state): at the end of a transition out of a component that no sample has.
+    draw an entry; and (−1, −1, state): after a transition out of a component that has probability zero in all samples.
     """
 
     merged: Merged
@@ -114,7 +116,7 @@ class _Walker:
         self.ways: dict[int, Array] = {}
 
     def policy(self) -> Policy:
-        """The whole policy."""
+        """Return the policy of the full model."""
         initial = self.merged.whole.graph.initial
         start = [self._at(int(node), initial) for node in self.small.start_node]
         state, count, choice, weight, following = [], [], [], [], []
@@ -133,18 +135,19 @@ class _Walker:
         return merged(put_together(self.merged.whole.graph, [part], np.array(start), self.small.start_weight))
 
     def _at(self, node: int, state: int) -> int:
-        """The number of the node that is about to draw an entry, or has only one."""
+        """Return the number of the node that is about to draw an entry, or has only one."""
         first, last = self.small.entry_ptr[node], self.small.entry_ptr[node + 1]
         return self._number((node, int(first) if last - first == 1 else -1, state))
 
     def _number(self, key: tuple[int, int, int]) -> int:
+        """Return the number of a node, which is added if it is new."""
         if key not in self.number:
             self.number[key] = len(self.queue)
             self.queue.append(key)
         return self.number[key]
 
     def _steps(self, node: int, entry: int, state: int) -> list[tuple[int, float, list[int]]]:
-        """The choices of a node of the policy, their weights, and the next nodes of their outcomes."""
+        """Return the choices of a node of the policy, their weights, and the next nodes of their outcomes."""
         small, graph = self.small, self.merged.whole.graph
         if node < 0:
             return self._never(state)
@@ -166,7 +169,7 @@ class _Walker:
         return steps
 
     def _never(self, state: int) -> list[tuple[int, float, list[int]]]:
-        """Any choice, where nobody comes to."""
+        """Return any choice, for a node that is never reached."""
         graph = self.merged.whole.graph
         if graph.goal[state]:
             return []
@@ -175,7 +178,7 @@ class _Walker:
         return [(choice, 1.0, [self._number((-1, -1, s)) for s in ahead])]
 
     def _way(self, choice: int, state: int) -> Array:  # [S]
-        """In each state of a component, the inner choice towards the owner of a choice; any, if there is none."""
+        """Return in each state of a component the inner choice towards the state of a choice; any, if there is none."""
         graph = self.merged.whole.graph
         target = int(graph.choice_state[choice]) if choice >= 0 else state
         if target not in self.ways:
@@ -184,7 +187,7 @@ class _Walker:
 
 
 def _ways_to(merged: Merged, target: int) -> Array:  # [S]
-    """In each state of the target's component, an inner choice that may get nearer to it; at the target any."""
+    """Return in each state of the target's component an inner choice that may get nearer to it; at the target any."""
     graph = merged.whole.graph
     way = np.full(graph.states, -1)
     at = merged.place[target]
@@ -207,18 +210,18 @@ def _ways_to(merged: Merged, target: int) -> Array:  # [S]
 
 
 @dataclass(eq=False)
-class _Points:
-    """Turns a certificate of the smaller model into one of the model: groups of points that share weight and value.
+class _CertificateExpansion:
+    """Turns a certificate of the reduced model into one of the full model: groups of points with one weight and value.
 
-    Where the smaller one has no follower and the outcome is in a component, one step proves nothing, since to go round
-    is a step that costs nothing. A group of its own says what leaving costs at least.
+    Where the reduced one has no follower and the outcome is in a component, the bound of one step is zero, since a free
+    move costs nothing. A new group has the least cost of leaving the component as its value.
     """
 
     merged: Merged
     small: Certificate
 
     def certificate(self) -> Certificate:
-        """The whole certificate."""
+        """Return the certificate of the full model."""
         whole, small = self.merged.whole, self.small
         place, weight, value, follow = self._groups()
         sizes = np.diff(self.merged.member_ptr)[place]
@@ -236,7 +239,7 @@ class _Points:
         )  # fmt: skip
 
     def _groups(self) -> tuple[Array, Array, Array, list[dict[int, int]]]:
-        """The place, weight and value of each group, and by transition of the model the group that follows."""
+        """Return the place, weight and value of each group, and by transition of the full model the next group."""
         whole, small, tiny = self.merged.whole, self.small, self.merged.model.graph
         sizes = np.diff(self.merged.member_ptr)
         place, weight, value = small.state.tolist(), list(small.weight), small.value.tolist()
@@ -266,12 +269,12 @@ class _Points:
         return np.array(place), np.array(weight), np.array(value), follow
 
     def _followers(self, state: int, group: int, follow: list[dict[int, int]], first: Array, number: Array) -> Array:
-        """For each transition of a state the point that stands for it."""
+        """Return for each transition of a state the point that follows."""
         graph, rank, place = self.merged.whole.graph, self.merged.rank, self.merged.place
         transition = np.arange(
             graph.trans_ptr[graph.choice_ptr[state]], graph.trans_ptr[graph.choice_ptr[state + 1]]
         )  # fmt: skip
-        # An inner choice may name states elsewhere to which no sample goes; nothing follows from there.
+        # An inner choice may name states elsewhere with probability zero in all samples; these have no follower.
         stays = place[graph.successor[transition]] == place[state]
         inside = self.merged.inner[graph.trans_choice[transition]] & stays
         other = np.array([follow[group].get(int(t), -1) for t in transition], np.int64)
@@ -280,7 +283,7 @@ class _Points:
 
 
 def _one_step(weight: Array, gap: Array, model: UMDP) -> float:
-    """What the next choice costs at least, less what is kept back for rounding errors."""
+    """Return the least cost of the next choice, rounded down."""
     used = weight > 0
     least = float((gap[:, used] @ weight[used]).min(initial=LARGE))
     return least * (1 - 4 * margin(model))

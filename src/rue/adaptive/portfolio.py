@@ -1,17 +1,17 @@
-"""Policies to begin with: those of all cheap methods, from the cheapest on.
+"""Start policies: those of all cheap methods, the cheapest first.
 
-First come the optimal policies of the samples, which are known already; where single outcomes rule samples out, one
-that reaches a goal in every sample; then one policy from each of the methods below, in the order of the time that they
-take on grids and on the medical model. Whoever asks takes as many as are wanted.
+First come the optimal policies of the samples, which are known already; where policies may miss the goal in some
+samples, one that reaches a goal in every sample; then one policy from each of the methods below, in the
+order of the time that they take on grids and on the medical model. They are computed one by one, as the caller asks.
 
-*Effort.* Each method has an allowance by count, so that the same model gives the same policies on every machine: a
-number of rounds, nodes or policies, and none at all where its histories are too many. Where there is a time limit, all
-methods together get a budget of seconds besides, and none of them more than half of what is left of it. At its limit a
-method gives the best policy so far. A method is not begun with more steps if there is less time for it than it took
-with fewer. The time in which the caller works with a policy does not count.
+*Effort.* Each method has a limit by count, so that the same model gives the same policies on every machine: a number of
+rounds, nodes or policies, and 0 where it has too many histories. Under a time limit all methods together also have a
+budget of seconds, and each of them at most half of the rest of it. At its limit a method returns its best policy so
+far. A method is skipped if there is less time for it than it took with fewer steps. The time of the caller between two
+policies does not count.
 
-*Which policies.* Only those with finite regret in all samples, by the judge; but every sample's optimal policy, since
-it is the best there is where that sample is certain. None comes twice.
+*Which policies.* Those with finite regret in all samples, by the judge; and every sample's optimal policy, since it is
+the best one where that sample is certain. No policy comes twice.
 """
 
 import hashlib
@@ -54,16 +54,16 @@ METHODS: tuple[Solver, ...] = (
 # Rounds that a recursion may take, and how many numbers (histories of its options, times samples) it may have: of
 # deterministic options of three steps and more, and of all others.
 ROUNDS, DETERMINISTIC_NUMBERS, NUMBERS = 100, 100_000, 600_000
-# Numbers of the model (transitions, times samples) that a search may look at: its nodes or policies times the model's.
+# Numbers that a search may read: its nodes or policies, times the numbers of the model (transitions, times samples).
 SEARCH_NUMBERS = 30_000_000
 # The part of the time left that one method may take.
 SHARE = 0.5
-# Seconds for which no method is begun any more.
+# No method is started with less time than this.
 LEAST_SECONDS = 1e-3
 
 
 def start_policies(model: UMDP, values: OptimalValues, run: Run, seconds: float) -> Iterator[tuple[str, Policy]]:
-    """Names and policies, the cheapest first, until `run` stops or the methods have taken so many `seconds`.
+    """Yield names and policies, the cheapest first, until `run` stops or the methods have taken this many `seconds`.
 
     With infinite `seconds` the policies depend on the model alone.
     """
@@ -99,7 +99,7 @@ def start_policies(model: UMDP, values: OptimalValues, run: Run, seconds: float)
 
 
 def _allowance(model: UMDP, values: OptimalValues, solver: Solver) -> int:
-    """How many iterations a method may take on a model; 0 if it is too large for the method."""
+    """Return how many iterations a method may take on a model; 0 if it is too large for the method."""
     if not isinstance(solver, Recursion):
         return max(SEARCH_NUMBERS // model.prob.size, model.samples + 4)
     deep = solver.options == "deterministic" and solver.steps > 2
@@ -110,7 +110,7 @@ def _allowance(model: UMDP, values: OptimalValues, solver: Solver) -> int:
 
 
 def _histories(model: UMDP, values: OptimalValues, steps: int) -> float:
-    """How many histories all options of some steps have, of choices that are optimal in some sample."""
+    """Return how many histories all options of some steps have, of choices that are optimal in some sample."""
     graph = model.graph
     kept = np.flatnonzero(optimal_somewhere(model, values, regret_gap(model, values)))
     length = np.diff(graph.trans_ptr)[kept]
@@ -122,17 +122,17 @@ def _histories(model: UMDP, values: OptimalValues, steps: int) -> float:
 
 
 def name_of(solver: Solver) -> str:
-    """A solver in a few words: its name and, of a recursion, steps and options."""
+    """Return a solver in a few words: its name and, of a recursion, steps and options."""
     return f"{solver.name} {solver.steps} {solver.options}" if isinstance(solver, Recursion) else solver.name
 
 
 def _kind(solver: Solver) -> tuple[type[Solver], str]:
-    """What solvers share that differ in nothing but their number of steps."""
+    """Return a key that solvers share which differ in their number of steps alone."""
     return type(solver), solver.options if isinstance(solver, Recursion) else ""
 
 
 def _optimal_policy(model: UMDP, values: OptimalValues, sample: int) -> Policy | None:
-    """The optimal policy of a sample; None if a limit came before there was one."""
+    """Return the optimal policy of a sample; None if a limit was reached before there was one."""
     graph = model.graph
     choice = values.choice[:, sample]
     if choice[graph.initial] < 0 and not graph.goal[graph.initial]:
@@ -141,7 +141,7 @@ def _optimal_policy(model: UMDP, values: OptimalValues, sample: int) -> Policy |
 
 
 def _attempt(model: UMDP, solver: Solver, run: Run) -> Policy | None:
-    """The policy of a solver; None if the model is too large for it, or its backend fails."""
+    """Return the policy of a solver; None if the model is too large for it, or its backend fails."""
     try:
         return solver.run(model, run).policy
     except (BadInput, SolverFailed):
@@ -149,7 +149,7 @@ def _attempt(model: UMDP, solver: Solver, run: Run) -> Policy | None:
 
 
 def _is_finite(model: UMDP, policy: Policy, run: Run) -> bool:
-    """Whether the regret of a policy is finite in all samples, and proved to be."""
+    """Return whether the regret of a policy is finite in all samples, and proved to be."""
     try:
         verdict = judge(model, policy, run)
     except SolverFailed:  # it hardly ever ends
@@ -158,9 +158,9 @@ def _is_finite(model: UMDP, policy: Policy, run: Run) -> bool:
 
 
 def _is_new(policy: Policy, seen: set[bytes]) -> bool:
-    """Whether a policy is none of those seen before, of which it is one from now on."""
+    """Return whether a policy is none of those seen before, and add it to them."""
     arrays = [policy.choice, policy.weight]
-    if policy.is_stationary:  # the choices say it all, whatever the order of the nodes
+    if policy.is_stationary:  # the order of its nodes does not matter
         order = np.argsort(policy.choice)
         arrays = [array[order] for array in arrays]
     else:

@@ -5,22 +5,23 @@ these vectors is convex, so (docs/bounds.md has the proof and its conditions)
 
     min over π of  max over k of  reg_k(π)   =   max over beliefs b of  [ min over π of  Σ_k b_k reg_k(π) ]
 
-The inner problem knows the state and not the sample: its value depends on the state and on what the history says about
-the sample, a *belief*. It is solved on a graph of beliefs (`belief_kernels.py`) with bounds from both sides.
+In the inner problem the state is known and the sample is not: its value depends on the state and on the probabilities
+of the samples given the history, a *belief*. It is solved on a graph of beliefs (`belief_kernels.py`) with lower and
+upper bounds.
 
-*From above.* Each vector at the initial state is the regret in each sample of a real controller. A matrix game over
+*Upper bound.* Each vector at the initial state is the regret in each sample of a real controller. A matrix game over
 these vectors gives the best mixture to draw from at the start; its value is the upper bound. The policies of all cheap
-methods are there from the beginning (`portfolio.py`).
+methods are among them (`portfolio.py`).
 
-*From below.* For any b, the graph's bound at the root holds for every policy. The best one is the lower bound, and what
-it rests on is written down as a certificate (`certificate.py`), which anybody can check.
+*Lower bound.* For any b, the graph's lower bound at the root holds for every policy. The best one is the lower bound,
+and its proof is written as a certificate (`certificate.py`), which anybody can check.
 
-*The search* works at one belief for a while: it surveys the graph from the root, by the choices that are best from
-below, backs up both bounds on the way home, and opens the graph where they are furthest apart as seen from the root.
-Weights are not normalised on the way, so that the distance of the bounds at a node is what it adds at the root. When
-the bounds at the root are close compared to the whole gap, the belief moves from where the lower bound is best towards
-the dual of the game, as far as is needed for the known vectors to leave room for the next step (a level method on a
-line): the raw dual would jump from side to side. The graph does not depend on the belief, so nothing is lost by moving.
+*The search* stays at one belief for some rounds. Each round visits the graph from the root by the actions that are best
+by the lower bounds, backs up both bounds, and expands the nodes whose gaps add most to that of the root. Weights are
+not normalised, so that the gap of a node is what it adds at the root. When the gap at the root is small compared to the
+whole gap, the belief moves from where the lower bound is best towards the dual of the game, until the known vectors
+leave room for the next step (a level method on a line): the raw dual would jump from side to side. The graph does not
+depend on the belief, so nothing is lost by moving.
 
 *Worst-case cost.* Σ_k b_k V_k(π) = Σ_k b_k V*_k + Σ_k b_k reg_k(π): the same search with V*_k at the initial state
 added to each regret (`objective="cost"`).
@@ -54,35 +55,36 @@ from rue.solution import Cache, Inner, Interval, Limits, Outcome, Run, Solver, S
 from rue.values import OptimalValues, optimal_values
 
 GIGABYTE = 1e9
-# The belief moves when the gap there is this part of the whole, or after so many rounds.
+GRAPH_KERNELS = ("belief_kernels", "expansion_kernels", "proof_kernels")
+# The belief moves when its gap is this part of the whole, or after this many rounds.
 NEAR, PATIENCE = 0.25, 40
-# It moves until the known vectors leave this part of the whole gap.
+# It moves until the upper bound by the known vectors is this far above the lower bound, as a part of the whole gap.
 LEVEL = 0.6
-# Every sample keeps a little belief, or a search would not care what becomes of it: this part of the relative gap.
+# The least belief of each sample, or the search would ignore its regret: a part of the relative gap, with limits.
 LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
-# A gap is closed at this fraction of the upper bound, and at this fraction of a typical cost.
+# A gap is closed at this fraction of the upper bound, or at this fraction of a typical cost.
 CLOSED, CLOSED_COST = 1e-8, 1e-11
-# The judge's error may take this part of the upper bound from a gap, or this part of the largest optimal value.
+# How much of a gap may be due to the judge's error: a part of the upper bound, or of the largest optimal value.
 JUDGED, JUDGED_VALUE = 1e-6, 1e-9
-# The part of the wanted gap that the search aims at, since the proof and the judge may find the last digits different.
+# The part of the wanted gap that the search aims at, since the proof and the judge may differ in the last digits.
 AIM = 0.99
-# The time for the policies of other methods: a part of a limit, and no more than so many seconds. Some come before
-# the search, one whenever the belief moves, the rest at the end. A sample's policy counts as this part of a method.
+# The time for the policies of other methods: a part of the time limit, and at most these seconds. Some come before the
+# search, one whenever the belief moves, the rest at the end. A sample's policy counts as this part of a method.
 START_PART, START_SECONDS, FIRST_METHODS, SAMPLE_PART = 0.2, 2.0, 5, 1 / 32
-# What is kept of the time for putting policy and proof together: a part of the time so far, seconds for each next node
-# of the policy (and each sample of it), for each follower and sample of the proof, and times what it took to write it.
-# A proof takes as long as so many surveys, at least.
+# Time that is reserved for policy and proof: a part of the time so far, seconds for each next node of the policy (and
+# each sample of it), for each follower and sample of the proof, and a multiple of the time to write it. A proof takes
+# at least PROOF_BACKUPS times as long as a backup of the graph.
 LAST_PART, NODE_SECONDS, NODE_SAMPLE_SECONDS, PROOF_SECONDS, WRITING = 0.02, 1e-6, 3e-7, 2e-8, 3.0
-PROOF_SURVEYS = 2.0
-# Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: many, or few
-# where nothing is left to open.
+PROOF_BACKUPS = 2.0
+# Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: fewer where
+# no node is left to expand.
 GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
-# A bound for the report of other methods may take so many beliefs and start policies, is good enough at such a gap, and
-# is not looked for in models with more numbers than this, where even the first step takes long.
+# Limits of a bound for the report of other methods: beliefs, start policies, the gap at which it is good enough, and
+# the numbers of a model beyond which even the first step takes long.
 REPORT_BELIEFS, REPORT_POLICIES, REPORT_GAP, REPORT_SIZE = 2000, 32, 0.01, 2_000_000
-# With very many samples it takes fewer beliefs: so many numbers in all, but this many beliefs at least.
+# With very many samples it takes fewer beliefs: this many numbers in all, but this many beliefs at least.
 REPORT_NUMBERS, LEAST_BELIEFS = 1_000_000, 100
-# What a policy may lose, as a part of its regret, by being safe in worlds that are none of the samples: nothing.
+# What a policy may lose, as a part of its regret, to be safe in worlds that are none of the samples: nothing.
 SPARE = 1e-9
 # Vectors in a game.
 COLUMNS = 300
@@ -92,7 +94,7 @@ INFINITE = 1e80
 
 @dataclass(frozen=True)
 class Adaptive(Solver):
-    """The least max regret over all policies, to within a fraction `gap` of it, with a certificate.
+    """Minimise the max regret over all policies, to within a fraction `gap` of it, with a certificate.
 
     `objective="cost"` minimises the worst-case expected cost instead. `memory`, in gigabytes, bounds the graph.
     `solution.objective` bounds the optimum over all policies.
@@ -114,14 +116,14 @@ class Adaptive(Solver):
         return "regret" if self.objective == "regret" else "worst-case cost"
 
     def kernels(self) -> frozenset[str]:
-        """What `run` may call, and the methods that give policies to begin with."""
-        return frozenset(("belief_kernels", "controller_kernels")).union(*(method.kernels() for method in METHODS))
+        """Return the kernel files that `run` may call, with those of the methods that give start policies."""
+        return frozenset((*GRAPH_KERNELS, "controller_kernels")).union(*(method.kernels() for method in METHODS))
 
     def run(self, model: UMDP, run: Run) -> Outcome:
-        """Take in the policies of other methods, then search until the gap is closed."""
+        """Add the policies of other methods, then search until the gap is closed."""
         small = merge_free(model)
         if small is not None:
-            return _enlarged(small, self.run(small.model, run), self.objective, run)
+            return _with_free_moves(small, self.run(small.model, run), self.objective, run)
         graph = model.graph
         values = optimal_values(model, run=run)
         if no_policy_reaches(model, run):
@@ -130,7 +132,7 @@ class Adaptive(Solver):
             return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), run.stop() or Status.UNPROVED)
         if graph.goal[graph.initial]:
             return Outcome(policy_at_hand(model, values, run), Interval(0.0, 0.0))
-        search = _Search.begin(model, values, self.objective, self.memory * GIGABYTE, run)
+        search = AdaptiveSearch.start(model, values, self.objective, self.memory * GIGABYTE, run)
         limited = run.limits.seconds < math.inf
         seconds = min(START_SECONDS, START_PART * run.limits.seconds) if limited else math.inf
         search.waiting = start_policies(model, values, run, seconds)
@@ -141,10 +143,10 @@ class Adaptive(Solver):
 def lower_bound(
     model: UMDP, *, limits: Limits | None = None, cache: Cache | None = None, threads: int | None = None
 ) -> float:
-    """A proved lower bound on the max regret of every policy, of any class.
+    """Return a proved lower bound on the max regret of every policy, of any class.
 
-    Without limits it takes little time, some thousand beliefs; with limits it goes on until they are reached or no more
-    than one percent is left to gain. A cache keeps the best bound that is known.
+    Without limits it takes little time, some thousand beliefs; with limits it goes on until they are reached or the gap
+    is at most one percent. A cache keeps the best bound that is known.
     """
     check_model(model)
     compile_for_bound()
@@ -155,8 +157,8 @@ def lower_bound(
 
 
 def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS, search: bool = True) -> Certificate | None:
-    """The best certificate of the model's least max regret in the run's cache, after a search of some beliefs."""
-    known = run.cache.remember(model, "regret bound", _Known)
+    """Return the best certificate of the least max regret in the run's cache, after a search of some beliefs."""
+    known = run.cache.remember(model, "regret bound", _BestCertificate)
     if search and beliefs > known.beliefs and run.stop() is None:
         small = merge_free(model)
         if small is None:
@@ -170,21 +172,21 @@ def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS, searc
 
 
 def _search_bound(model: UMDP, run: Run, beliefs: float) -> None:
-    """Look for a certificate, with the optimal policies of the samples to begin with."""
+    """Search for a certificate, with the optimal policies of the samples as start policies."""
     values, initial = optimal_values(model, run=run), model.graph.initial
     if not values.complete or values.dead[initial].any() or model.graph.goal[initial]:
         return
     if beliefs <= REPORT_BELIEFS:  # with very many samples each of them takes long
         beliefs = min(beliefs, max(REPORT_NUMBERS // model.samples, LEAST_BELIEFS))
-    search = _Search.begin(model, values, "regret", GIGABYTE, Inner(outer=run))
-    search.most, search.stage = beliefs, "lower bound"
+    search = AdaptiveSearch.start(model, values, "regret", GIGABYTE, Inner(outer=run))
+    search.most_beliefs, search.stage = beliefs, "lower bound"
     search.waiting = islice(start_policies(model, values, run, 0.0), REPORT_POLICIES)
     search.close(REPORT_GAP)
     search.certificate()
 
 
-def _enlarged(small: Merged, outcome: Outcome, objective: str, run: Run) -> Outcome:
-    """What was found for the model without free moves, for the model with them."""
+def _with_free_moves(small: Merged, outcome: Outcome, objective: str, run: Run) -> Outcome:
+    """Return the outcome for the model with free moves, from that of the model without."""
     proof, policy, status = outcome.certificate, small.policy(outcome.policy), outcome.status
     if status is Status.INFEASIBLE:
         return Outcome(policy, outcome.objective, status)
@@ -197,12 +199,12 @@ def _enlarged(small: Merged, outcome: Outcome, objective: str, run: Run) -> Outc
 
 
 def _at_most(verdict: Evaluation, objective: str) -> float:
-    """An upper bound on the max regret or the worst-case cost of a policy, by the judge."""
+    """Return an upper bound on the max regret or the worst-case cost of a policy, by the judge."""
     return verdict.at_most if objective == "regret" else float(verdict.value.max()) + verdict.error
 
 
 def _verified(model: UMDP, proof: Certificate | None, run: Run) -> Certificate | None:
-    """A proof, once it is verified: it claims what `verify` found, but for the last digits. The cache keeps it."""
+    """Return a verified proof, with the bound that `verify` found less the last digits, or None. The cache keeps it."""
     if proof is None:
         return None
     try:
@@ -212,18 +214,18 @@ def _verified(model: UMDP, proof: Certificate | None, run: Run) -> Certificate |
     certificate = replace(proof, bound=proved * (1 - 1e-12))
     verified_of(model, run.cache).add(certificate)
     if certificate.objective == "regret":
-        run.cache.remember(model, "regret bound", _Known).add(certificate)
+        run.cache.remember(model, "regret bound", _BestCertificate).add(certificate)
     return certificate
 
 
 def verified_of(model: UMDP, cache: Cache) -> "WeakSet[Certificate]":
-    """The certificates of a model that were verified."""
+    """Return the certificates of a model that were verified."""
     return cache.remember(model, "verified", WeakSet)
 
 
 @dataclass(eq=False)
-class _Known:
-    """The best certificate of a model so far, and the most beliefs that were looked through for one."""
+class _BestCertificate:
+    """The best certificate of a model so far, and the most beliefs of a search for one."""
 
     certificate: Certificate | None = None
     beliefs: float = 0.0
@@ -234,8 +236,8 @@ class _Known:
 
 
 @dataclass(eq=False)
-class _Search:
-    """A search under way: the graph, both bounds, and what they rest on."""
+class AdaptiveSearch:
+    """The state of a search: the graph, both bounds, and where they come from."""
 
     model: UMDP
     objective: str
@@ -245,22 +247,23 @@ class _Search:
     scale: float
     lower: float = 0.0
     anchor: Array | None = None  # [K] the belief of the lower bound
-    written: bool = True  # whether the proof of the lower bound has been written down
-    proof: Certificate | None = None  # the best that has been
+    written: bool = True  # whether the proof of the lower bound has been written
+    proof: Certificate | None = None  # the best one so far
     proof_value: float = -np.inf
     game: GameSolution | None = None
     vectors: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [K, J] of those vectors
     waiting: Iterator[tuple[str, Policy]] = field(default_factory=lambda: iter(()))  # policies of other methods
-    policy_seconds: float = 0.0  # that the policy will take until it is judged, about
-    proof_seconds: float = 0.0  # and the proof until it is verified
-    belief_seconds: float = 0.0  # that the last move to another belief took
-    survey_seconds: float = 0.0  # that the last survey took
-    most: float = math.inf  # beliefs
+    policy_seconds: float = 0.0  # estimate: until the policy is judged
+    proof_seconds: float = 0.0  # estimate: until the proof is verified
+    belief_seconds: float = 0.0  # of the last move to another belief
+    backup_seconds: float = 0.0  # of the last backup
+    most_beliefs: float = math.inf
     stage: str = "adaptive"
 
     @classmethod
-    def begin(cls, model: UMDP, values: OptimalValues, objective: str, memory: float, run: Run) -> "_Search":
+    def start(cls, model: UMDP, values: OptimalValues, objective: str, memory: float, run: Run) -> "AdaptiveSearch":
+        """Return a search with an empty graph of at most `memory` bytes."""
         graph = BeliefGraph.build(model, values, memory, run.threads)
         initial = model.graph.initial
         offset = graph.potential[initial] - (values.value[initial] if objective == "regret" else 0.0)
@@ -273,8 +276,8 @@ class _Search:
         """The value of the game."""
         return self.game.value if self.game is not None else np.inf
 
-    def take_in(self, methods: float) -> None:
-        """Add the policies of so many methods more; those of the samples come first."""
+    def add_policies(self, methods: float) -> None:
+        """Add the start policies of some more methods; those of the samples come first."""
         while methods > 0 and self.run.stop() is None:
             name, policy = next(self.waiting, ("", None))
             if policy is None:
@@ -285,64 +288,64 @@ class _Search:
             methods -= SAMPLE_PART if name.startswith("sample ") else 1
 
     def close(self, gap: float) -> Status:
-        """Search until the bounds are within a fraction of each other, or something stops it."""
+        """Search until the gap is at most a fraction of the upper bound, or something stops it; return why it ended."""
         try:
-            self.take_in(FIRST_METHODS)
-            status = self.run.stop() or self._close(gap)
+            self.add_policies(FIRST_METHODS)
+            status = self.run.stop() or self._close_gap(gap)
             # Whatever the gap, no other method's policy is to be better.
-            self.take_in(math.inf if status is Status.SOLVED else 0)
+            self.add_policies(math.inf if status is Status.SOLVED else 0)
         except OutOfMemory:
             status = Status.MEMORY_LIMIT
-        self.play()
-        self.graph.drop_vectors()
+        self.update_game()
+        self.graph.prune_vectors()
         return status
 
-    def _close(self, gap: float) -> Status:
-        self.play()
+    def _close_gap(self, gap: float) -> Status:
+        self.update_game()
         self.graph.move(self._mixed(self._dual()))
         rounds, gaps = 0, [np.inf]
         while True:
             began = self.run.seconds
-            self.graph.survey()
-            self.survey_seconds = self.run.seconds - began
-            self._look()
+            self.graph.backup()
+            self.backup_seconds = self.run.seconds - began
+            self._update_lower()
             self.run.iterations += 1
             rounds += 1
-            here = self.graph.up - self.graph.low
-            arrived = here <= NEAR * (self.upper - self.lower) < np.inf or rounds >= PATIENCE or not self.graph.opened
+            here = self.graph.upper - self.graph.lower
+            arrived = here <= NEAR * (self.upper - self.lower) < np.inf or rounds >= PATIENCE or not self.graph.expanded
             if arrived or rounds % GAME_ROUNDS == 0:
-                self.play()
+                self.update_game()
             self.run.report(f"{self.stage}: {self.graph.nodes} beliefs", Interval.expected(self.lower, self.upper))
-            if self._is_closed(gap):
+            if self._is_closed(self.lower, self.upper, gap):
                 return Status.SOLVED
             status = self._stop()
             if status:
                 return status
             if arrived:
                 gaps.append(self.upper - self.lower)
-                window = STALE if self.graph.opened else STALE_CLOSED
+                window = STALE if self.graph.expanded else STALE_CLOSED
                 if len(gaps) > window and not gaps[-1] < SHRINK * gaps[-1 - window]:
                     return Status.UNPROVED
                 self.write_proof()
-                self.take_in(1)
+                self.add_policies(1)
                 began = self.run.seconds
                 self.graph.move(self._next_belief())
                 self.belief_seconds = self.run.seconds - began
                 rounds = 0
             else:
-                self.graph.grow()
+                self.graph.expand()
                 status = self._out_of_time()
                 if status:
                     return status
 
-    def _look(self) -> None:
-        """Take the bound at the present belief if it is the best."""
-        low = float(self.offset @ self.graph.belief) + self.graph.low
+    def _update_lower(self) -> None:
+        """Take the lower bound at the present belief if it is the best."""
+        low = float(self.offset @ self.graph.belief) + self.graph.lower
         if low > self.lower or self.anchor is None:
             self.lower, self.anchor, self.written = max(low, 0.0), self.graph.belief, False
 
-    def play(self) -> None:
-        """Solve the game over the vectors at the initial state; of many, over those of the last game and the best."""
+    def update_game(self) -> None:
+        """Solve the game over the vectors at the initial state: of many, the last mixture, the newest and the best."""
         self.vectors, regret = self.graph.root_vectors()
         if self.vectors.size > COLUMNS and self.graph.nodes:
             wanted = np.isin(self.vectors, self.graph.favourites)
@@ -357,33 +360,31 @@ class _Search:
                 self.policy_seconds = self._seconds_of(self.graph.size_of(self.graph.favourites))
 
     def _seconds_of(self, following: int) -> float:
-        """About how long it takes to put a policy together and to judge it, with and without what makes it safer."""
+        """Estimate the time to make a policy with this many next nodes and to judge it, twice."""
         return 2 * following * (NODE_SECONDS + NODE_SAMPLE_SECONDS * self.model.samples)
 
     def _stop(self) -> Status | None:
-        if self.graph.nodes > self.most:
+        if self.graph.nodes > self.most_beliefs:
             return Status.ITERATION_LIMIT
         return self._out_of_time() or self.run.stop()
 
     def _out_of_time(self) -> Status | None:
-        """Why to stop now if what is left is needed for policy and proof, or None to go on."""
-        proof_seconds = max(self.proof_seconds, PROOF_SURVEYS * self.survey_seconds)
+        """Return TIME_LIMIT if the time left is needed for policy and proof, another reason to stop, or None."""
+        proof_seconds = max(self.proof_seconds, PROOF_BACKUPS * self.backup_seconds)
         needed = LAST_PART * self.run.seconds + self.policy_seconds + proof_seconds + self.belief_seconds
         return Status.TIME_LIMIT if self.run.seconds_left < needed else self.run.out_of_time()
 
-    def _is_closed(self, gap: float) -> bool:
-        return self._are_closed(self.lower, self.upper, gap)
-
-    def _are_closed(self, lower: float, upper: float, gap: float) -> bool:
+    def _is_closed(self, lower: float, upper: float, gap: float) -> bool:
         if not np.isfinite(upper):
             return False
         return upper - lower <= max(gap, CLOSED) * upper or upper - lower <= CLOSED_COST * self.scale
 
     def _dual(self) -> Array:  # [K]
+        """Return the belief at which the known vectors have the largest regret."""
         return self.game.belief if self.game is not None else np.full(self.model.samples, 1.0 / self.model.samples)
 
     def _next_belief(self) -> Array:  # [K]
-        """From the belief of the lower bound towards the dual, until the known vectors leave enough room."""
+        """Go from the belief of the lower bound towards the dual, until the known vectors leave enough room."""
         assert self.anchor is not None
         dual, anchor = self._dual(), self.anchor
         if self.game is None:
@@ -399,13 +400,14 @@ class _Search:
         return self._mixed((1 - far) * anchor + far * dual)
 
     def _mixed(self, belief: Array) -> Array:  # [K]
+        """Mix a little of the uniform belief in."""
         relative = (self.upper - self.lower) / self.upper if 0 < self.upper < np.inf else 1.0
         least = min(max(LEAST_BELIEF * relative, LEAST_LEAST_BELIEF), MOST_LEAST_BELIEF)
         mixed = (1 - least) * belief + least / belief.size
         return np.asarray(mixed / mixed.sum())
 
     def write_proof(self) -> None:
-        """Write down what the best lower bound rests on, while the graph is still at its belief."""
+        """Write the proof of the best lower bound, while the graph is still at its belief."""
         if self.written or self.anchor is not self.graph.belief:
             return
         began = self.run.seconds
@@ -418,26 +420,28 @@ class _Search:
             self.proof, self.proof_value = proof, low
 
     def certificate(self) -> Certificate | None:
-        """The best proof, verified."""
+        """Return the best proof, verified."""
         self.write_proof()
         return _verified(self.model, self.proof, self.run)
 
     def _judged_policy(self) -> tuple[Policy, Evaluation]:
-        """The best mixture, as a controller, by the judge; where nothing finite was found, what needs no search."""
-        self.play()
+        """Return the best mixture as a controller, judged; a policy that needs no search if none is finite."""
+        self.update_game()
         known, matrix = self.vectors, self.matrix
         if not known.size:
             policy = policy_at_hand(self.model, None, self.run)
             return policy, self._judge(policy)
         verdict = None
-        # The judge may not be able to tell the cost of a controller that hardly ever ends from infinity.
-        # Nor may there be time for a large one.
+        # The judge may find an infinite cost for a controller that hardly ever ends, and have no time for a large one.
         given = self.graph.is_given(known)
         for usable in (np.ones(known.size, bool), given):
             if verdict is None or (usable.any() and not np.isfinite(verdict.max_regret)):
                 weight = solve_game(matrix[:, usable]).weight
                 used = known[usable][weight > 0]
-                if given.any() and 0.5 * self._seconds_of(self.graph.size_of(used)) > self._after.seconds_left:
+                if (
+                    given.any()
+                    and 0.5 * self._seconds_of(self.graph.size_of(used)) > self.run.afterwards().seconds_left
+                ):
                     continue
                 policy = self.graph.controller(used, weight[weight > 0])
                 verdict = self._judge(policy)
@@ -446,7 +450,7 @@ class _Search:
         return policy, verdict
 
     def _single_policy(self, known: Array, matrix: Array, given: Array) -> tuple[Policy, Evaluation]:
-        """The best of the policies that were given, which are small: they are judged however little time is left."""
+        """Return the best of the given policies, which are small: they are judged however little time is left."""
         if given.any():
             best = known[given][matrix[:, given].max(axis=0).argmin()]
             policy = self.graph.controller(np.array([best]), np.ones(1))
@@ -454,18 +458,14 @@ class _Search:
             policy = policy_at_hand(self.model, None, self.run)
         return policy, judge(self.model, policy, Run(cache=self.run.cache, threads=self.run.threads))
 
-    @property
-    def _after(self) -> Run:
-        return self.run.afterwards()
-
     def _judge(self, policy: Policy) -> Evaluation:
-        return judge(self.model, policy, self._after)
+        return judge(self.model, policy, self.run.afterwards())
 
     def _safer(self, policy: Policy) -> Policy:
-        """The policy that gives up being clever where it would miss the goal in some sample.
+        """Return the policy with another one in its place where it would miss the goal in some sample.
 
-        Such a sample was ruled out on the way there, and the judge does not mind. But a world that is none of the
-        samples may come there, and be like it. One of the given policies goes on then, which ends in all samples.
+        The history there is impossible in such a sample, so that it adds no regret. But it may be possible in a world
+        that is none of the samples. One of the given policies, which ends in all samples, continues from there.
         """
         lost = np.logical_not(ends_from(self.model, policy).all(axis=1))
         if not lost.any():
@@ -477,20 +477,20 @@ class _Search:
         return handed_over(policy, lost, wandering(self.model) if safe is None else safe)
 
     def outcome(self, status: Status, gap: float) -> Outcome:
-        """The policy, by the judge, and the certificate. It is solved if what is proved says so."""
+        """Return the judged policy and the certificate; solved if the proved bounds are close enough."""
         certificate = self.certificate()
         lower = certificate.bound if certificate is not None else 0.0
         if lower > INFINITE:
             return infeasible(self.model, self.run)
         policy, verdict = self._judged_policy()
         upper = _at_most(verdict, self.objective)
-        # The judge and the check may each be off by the last digits from what the search went by.
+        # The judge and the check may each differ in the last digits from the bounds of the search.
         allowed = max(gap, 2 * CLOSED)
         slack = max(JUDGED * upper, JUDGED_VALUE * float(self.graph.potential[self.model.graph.initial].max()))
-        closed = self._are_closed(lower, upper - min(2 * verdict.error, slack), allowed)
+        closed = self._is_closed(lower, upper - min(2 * verdict.error, slack), allowed)
         safer = self._safer(policy)
         with_it = _at_most(self._judge(safer), self.objective)
-        if with_it <= (1 + SPARE) * upper and (not closed or self._are_closed(lower, with_it, allowed)):
+        if with_it <= (1 + SPARE) * upper and (not closed or self._is_closed(lower, with_it, allowed)):
             policy, upper = safer, with_it
         self.run.count("beliefs", self.graph.nodes)
         self.run.count("nodes", policy.nodes)

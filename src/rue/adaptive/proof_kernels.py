@@ -1,0 +1,107 @@
+"""Write down what the lower bound of the root follows from, as a certificate."""
+
+import numpy as np
+
+from rue.adaptive.belief_kernels import HUGE, LOWER, NONE, SAFE, _best_action, _dot, _one_step, helper, kernel
+from rue.certificate_kernels import _least_ratio
+
+# Rounds in which claims are lowered to what follows from them.
+ROUNDS = 50
+# The longest chain of links, and a fraction of a bound by which a link may fall short of it.
+LONGEST_CHAIN, SHORT = 64, 1e-9
+
+
+@kernel("BeliefNodes i1 i1 i1")
+def list_proof(graph, points, number, follow):
+    """List the nodes that the root's lower bound follows from, and for each of their outcomes the one that bounds it.
+
+    Bounds of outcomes that are not needed for an action to cost at least the node's lower bound are left out. `number`
+    is NONE everywhere, and becomes the place of each node in the list. Return how many nodes are listed.
+    """
+    points[0] = 0
+    number[0] = 0
+    count = 1
+    i = 0
+    at = 0
+    while i < count:
+        row = graph.node[points[i]]
+        for a in range(row.actions):
+            action = graph.action[row.first_action + a]
+            first = action.first_edge
+            spare = action.step - row.lower / SAFE
+            for j in range(action.outcomes):
+                if first != NONE and graph.child[first + j] != NONE:
+                    spare += graph.share[first + j] * graph.node[graph.child[first + j]].lower
+            for j in range(action.outcomes):
+                follow[at + j] = NONE
+                if first == NONE or graph.child[first + j] == NONE:
+                    continue
+                child = graph.child[first + j]
+                worth = graph.share[first + j] * graph.node[child].lower
+                if worth <= spare:
+                    spare -= worth
+                    continue
+                other = _proving_node(graph, child)
+                if other == NONE:
+                    continue
+                if number[other] == NONE:
+                    number[other] = count
+                    points[count] = other
+                    count += 1
+                follow[at + j] = number[other]
+            at += action.outcomes
+        i += 1
+    return count
+
+
+@helper
+def _proving_node(graph, node):
+    """Return the expanded node that proves a node's lower bound: itself, or along its links; NONE if one step does."""
+    for _ in range(LONGEST_CHAIN):
+        row = graph.node[node]
+        own = -1.0
+        if row.first_action != NONE:
+            _, best = _best_action(graph, node, LOWER)
+            own = SAFE * best
+        linked = row.link_share * graph.node[row.link].lower if row.link != NONE else -1.0
+        if row.link == NONE or own >= linked:
+            return node if row.first_action != NONE else NONE
+        # A node that is not expanded also has the bound of one step, which may be the better one.
+        if row.first_action == NONE and linked < row.lower * (1.0 - SHORT):
+            return NONE
+        node = row.link
+    return NONE
+
+
+@kernel("GapModel i1 f2 f1 i1 l1 float")
+def lower_claims(model, state, weight, value, follow, follow_ptr, safe):
+    """Lower the values that do not follow from the others, in rounds, until all do.
+
+    The same inequality as in `rue.certificate`, which checks the result.
+    """
+    samples = weight.shape[1]
+    ahead = np.empty(samples)
+    for _ in range(ROUNDS):
+        lowered = False
+        for i in range(state.size - 1, -1, -1):
+            s = state[i]
+            begin = model.trans_ptr[model.choice_ptr[s]]
+            best = np.inf
+            for c in range(model.choice_ptr[s], model.choice_ptr[s + 1]):
+                total = _dot(weight[i], model.gap[c])
+                for t in range(model.trans_ptr[c], model.trans_ptr[c + 1]):
+                    if total >= best:
+                        break
+                    for k in range(samples):
+                        ahead[k] = weight[i, k] * model.prob[t, k]
+                    j = follow[follow_ptr[i] + t - begin]
+                    if j == NONE:
+                        total += _one_step(model, model.successor[t], ahead)
+                    else:
+                        total += min(_least_ratio(ahead, weight[j]), HUGE) * value[j]
+                best = min(best, total)
+            if value[i] > safe * best:
+                value[i] = safe * best
+                lowered = True
+        if not lowered:
+            break
