@@ -18,7 +18,7 @@ from naive import matrix_game
 
 import rue._jit
 from rue._jit import KERNELS
-from rue.recursion.option_kernels import solve_matrix
+from rue.recursion.inner.matrix_kernels import solve_matrix
 
 
 def solve(matrix):

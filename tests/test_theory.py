@@ -347,7 +347,7 @@ def robust_cost(options, model: rue.UMDP) -> float:
 def test_proposition_4_for_the_best_options(model):
     """At n = 1 the n-step option model is a model in which the gaps are the costs: its robust policy is reg's."""
     assume(not model.graph.goal[model.graph.initial])
-    gap = rue.recursion.solvers.regret_gap(model, rue.optimal_values(model))
+    gap = rue.recursion.objectives.regret_gap(model, rue.optimal_values(model))
     assume(np.isfinite(gap).all())
     twin = rue.UMDP(model.graph, model.prob, gap)
     regret = rue.solve(model, rue.Regret(prune=False))

@@ -20,8 +20,8 @@ logger = logging.getLogger("rue")
 # The files of kernels that every model, its optimal values, and the judge need; and those of a lower bound.
 COMMON = ("structure_kernels", "values_kernels", "judge_kernels")
 BOUND = ("belief_kernels", "certificate_kernels")
-# The file with the most helpers that kernels share is the last, so that one process compiles all of it.
-LARGEST = "option_kernels."
+# The files with the most helpers that kernels share are the last, so that one process compiles all of them.
+LARGEST = ("history_kernels.", "table_search_kernels.", "mixed_table_kernels.")
 # Fewer kernels than this are compiled before a second process has started.
 MANY = 8
 

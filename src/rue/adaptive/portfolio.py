@@ -28,8 +28,8 @@ from rue.judge import judge
 from rue.mixture import Mixture
 from rue.model import UMDP
 from rue.policy import Policy, complete_choices
-from rue.recursion.layout_kernels import count_histories
-from rue.recursion.solvers import MyopicRegret, Recursion, Regret, WorstCase
+from rue.recursion.inner.option_tree_kernels import count_histories
+from rue.recursion.objectives import MyopicRegret, Recursion, Regret, WorstCase
 from rue.solution import Inner, Limits, Run, Solver
 from rue.stationary.search import ExactStationary
 from rue.structure import jointly_proper
