@@ -128,7 +128,8 @@ def _reached_from(module: str, known: set[str]) -> set[str]:
 
 def declare(record: type, words: str) -> None:
     """Make a named tuple known to kernels, with the types of its fields."""
-    WORDS[record.__name__] = types.NamedTuple([_type(word) for word in words.split()], record)
+    # `from_types` also knows records whose fields all have one type, which is another type to numba.
+    WORDS[record.__name__] = types.BaseTuple.from_types([_type(word) for word in words.split()], record)
 
 
 def _type(word: str) -> types.Type:
