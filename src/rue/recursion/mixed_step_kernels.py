@@ -5,9 +5,9 @@ from collections import namedtuple
 import numpy as np
 
 from rue._jit import compiled, declare
-from rue.recursion.inner.matrix_kernels import _play
+from rue.recursion.inner.matrix_kernels import solve_game
 from rue.recursion.inner.option_tree_kernels import FAST, _copy
-from rue.recursion.one_step_kernels import StepModel as StepModel  # declared there
+from rue.recursion.one_step_kernels import StepModel  # noqa: F401 (declared there)
 
 kernel, helper = compiled(fastmath=FAST)
 
@@ -48,7 +48,7 @@ def improve_mixed(model, kappa, value, tolerance, belief, memory):
                 paid += mix[first + j] * columns[j, k]
             current = max(current, paid)
         _copy(belief[i], memory.game.belief)
-        best, used = _play(columns, count, new_mix, memory.game)
+        best, used = solve_game(columns, count, new_mix, memory.game)
         _copy(memory.game.belief, belief[i])
         pivots += max(used, 0)
         if used >= 0 and best < current - tolerance:

@@ -1,7 +1,7 @@
 """The recursion for options of n ≥ 2 steps, by class of options.
 
 - *deterministic*: the game of `option_game.py` with `DeterministicTables`; exact.
-- *history*: the same with `TreeMixtures`; exact. κ is kept until the options are found, as for mixtures of single steps.
+- *history*: the same with `TreeMixtures`; exact. κ is kept until the options are found, as for single mixed steps.
 - *stochastic*: begins with the solution of the deterministic class and improves each option by exact programs for one
   time at once (`MixedTables`), at last from many starts. Then the paper's separable programming (`Separable`) proposes
   another option where there is most room, improved in the same way and taken if it is better. The result is no

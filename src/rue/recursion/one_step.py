@@ -2,9 +2,9 @@
 
     R(s) = min over x of  max over k of  Σ_c x(c) [ κ + g_k(c) + Σ T_k(c, s') R(s') ],      R(goal) = 0
 
-`objectives.py` says what it is for, what is proved and how. A `StepGame` holds the states from which the agent can force
-a goal, the choices that keep to them, and the policy and values found so far, which `solve_pure` and `solve_mixed`
-improve.
+`objectives.py` says what it is for, what is proved and how. A `StepGame` holds the states from which the agent can
+force a goal, the choices that keep to them, and the policy and values found so far, which `solve_pure` and
+`solve_mixed` improve.
 """
 
 from collections.abc import Callable
@@ -85,7 +85,7 @@ class StepGame(RowGame):
 
     @classmethod
     def randomised(cls, problem: StepProblem, pure: "StepGame | None", run: Run) -> "StepGame | None":
-        """Return the game of randomised policies, in which more states may be safe; it starts from the best pure policy."""
+        """Return the game of randomised policies, started from the best pure one; more states may be safe in it."""
         game = cls.build(problem, randomised=True)
         if game is None:
             return None

@@ -1,4 +1,4 @@
-"""The one-step recursion against an adversary who picks a sample at every step: sweeps over choices, and the lower bound.
+"""The one-step recursion against an adversary who picks a sample at every step: sweeps and the lower bound.
 
     R(s) = min over x of  max over k of  Σ_c x(c) [ κ + g_k(c) + Σ T_k(c, s') R(s') ]
 
@@ -255,7 +255,7 @@ def tight_rows(model, value, answer, slack, memory):
 
 @kernel("l1 l1 i1 f1 f1 int float")
 def count_longest(row_ptr, out_ptr, target, share, weight, sweeps, ceiling):
-    """Bound the steps of any policy that takes only these rows, by sweeps on `weight` by place; return the last change."""
+    """Bound the steps of any policy that takes only these rows, by sweeps on `weight`; return the last change."""
     count = row_ptr.size - 1
     delta = np.inf
     for _ in range(sweeps):

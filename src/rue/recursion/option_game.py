@@ -11,12 +11,12 @@ are skipped while what was found there still proves that there is nothing to gai
 *What is proved.* Above, as for single steps: R + εw ≥ the backup of R + εw under the policy's rows. Below, with
 u = max(R − εw, 0): if no option at all costs less than u(s), with u at its ends, then u bounds the value of every
 policy that counts: by induction over the options that it takes. So the improvement step looks for options with u at
-their ends and below u(s), exhaustively; when there are none left at any root, the search *is* the proof. For histories a
-belief proves it, for tables the branch and bound does; rounding and the error of V* are on the safe side. w bounds the
-number of options to come; where an option ties but ends at larger w, w is raised.
+their ends and below u(s), exhaustively; when there are none left at any root, the search *is* the proof. For histories
+a belief proves it, for tables the branch and bound does; rounding and the error of V* are on the safe side. w bounds
+the number of options to come; where an option ties but ends at larger w, w is raised.
 
-A bound that was found with other values at the ends still holds, less the most that any of them fell. That decides which
-roots are skipped.
+A bound that was found with other values at the ends still holds, less the most that any of them fell. That decides
+which roots are skipped.
 """
 
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -160,8 +160,8 @@ class OptionGame(RowGame):
 def solve_options(game: OptionGame, run: Run, name: str, kappa: float) -> tuple[Status | None, Interval]:
     """Improve the options of a game until there is nothing to gain; return why it stopped early, and bounds on R.
 
-    κ is kept until the options are found, as for mixtures of single steps. Should they be worse without it than those at
-    the beginning, as they may be where a policy takes very many steps, it goes back to these.
+    κ is kept until the options are found, as for mixtures of single steps. Should they be worse without it than those
+    at the beginning, as they may be where a policy takes very many steps, it goes back to these.
     """
     if game.initial not in game.order:
         return None, Interval(0.0, 0.0)

@@ -83,7 +83,7 @@ class RowGame(ABC):
         self.factorise(1.0, kappa, self.value)
 
     def factorise(self, gap_share: float, kappa: float, value: Array) -> None:
-        """Set the values to the worst case of `gap_share`·g + κ: policy iteration of the adversary, by factorisation."""
+        """Set `value` to the worst case of `gap_share`·g + κ: policy iteration of the adversary by factorisation."""
         size = self.order.size
         rows = self.pack()
         place = np.full(self.value.size, size)

@@ -15,16 +15,17 @@ ROUNDING = 2.0**-53
 TINY = 1e-290
 
 PackedRows = namedtuple("PackedRows", "ptr target share paid visits")
-PackedRows.__doc__ = """Rows without self-loops: outcome j of row i, from `ptr[i]` on, is state `target[j]` with chance `share[j, k]`.
+PackedRows.__doc__ = """Rows without self-loops: outcome j of row i, from `ptr[i]` on, is state `target[j]`.
 
-`paid[i, k]` and `visits[i, k]` are what the gaps, and a unit for each visit, come to until the state is left.
+Its chance is `share[j, k]`. `paid[i, k]` and `visits[i, k]` are what the gaps, and a unit for each visit, come to until
+the state is left.
 """
 declare(PackedRows, "l1 i1 f2 f2 f2")
 
 
 @helper
 def _take_out_loops(rows, i):
-    """Take self-loops out of row i, whose `visits` are the chance to leave the state, and its other fields as they were."""
+    """Take self-loops out of row i, whose `visits` are still the chance to leave the state."""
     for k in range(rows.paid.shape[1]):
         rows.visits[i, k] = 1.0 / rows.visits[i, k] if rows.visits[i, k] > 0.0 else np.inf
         rows.paid[i, k] = rows.paid[i, k] * rows.visits[i, k] if rows.paid[i, k] > 0.0 else 0.0

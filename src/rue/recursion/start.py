@@ -48,7 +48,7 @@ def start_game(
 
 
 def _covers(single: StepGame, tree: OptionTree, mask: Array) -> bool:
-    """Return whether the solution of single steps has a choice, which options may take, in all states they may visit."""
+    """Return whether the solution of single steps has a choice, kept for options, in all states they may visit."""
     visited = np.zeros(single.value.size, bool)
     visited[tree.layers.state] = True
     visited[tree.model.goal] = False
@@ -104,7 +104,7 @@ def _equal_chances(model: UMDP) -> Array:  # [T, K]
 
 
 def _lead_nearer(options: OptionSet, far: Array) -> Array:  # [N]
-    """Return which options have a chance in every sample to end where `far` is 0, and none to end where it is infinite."""
+    """Return which options may end, in every sample, where `far` is 0, and never where it is infinite."""
     tree, rows = options.tree, options.rows
     end = far[tree.end_state]
     near = np.add.reduceat(rows.share * (end == 0)[:, None], tree.end_ptr[:-1])

@@ -1,4 +1,4 @@
-"""A lower bound on the max regret of every policy, of any class: the best tree of a given depth, and no regret after it.
+"""A lower bound on the max regret of every policy, of any class: the best tree of a depth, and no regret after it.
 
     min over options o of  max over k of  E_k[ Σ_{t<d} g_k(s_t, a_t) ]        from the initial state, over all actions
 

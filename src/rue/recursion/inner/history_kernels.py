@@ -10,7 +10,7 @@ from collections import namedtuple
 import numpy as np
 
 from rue._jit import compiled, declare
-from rue.recursion.inner.matrix_kernels import _is_known, _keep_positive, _play
+from rue.recursion.inner.matrix_kernels import _is_known, _keep_positive, solve_game
 from rue.recursion.inner.option_tree_kernels import (
     FAST,
     INFINITE,
@@ -153,7 +153,7 @@ def _generate_columns(tree, root, count, columns, game, level, tolerance, belief
     _copy(belief, game.belief)
     for turn in range(TURNS * most):
         if turn > 0:
-            value, used = _play(columns.cost, count, columns.mix, game)
+            value, used = solve_game(columns.cost, count, columns.mix, game)
             mixed = count if used >= 0 else np.int64(0)
             if used < 0:
                 break

@@ -18,9 +18,9 @@ COLUMNS = 128
 
 kernel, helper = compiled(fastmath=FAST)
 
-GameMemory = namedtuple("GameMemory", "matrix tableau basis belief")
-GameMemory.__doc__ = """Memory for games of any number of columns, flat; and the belief of the last one."""
-declare(GameMemory, "f1 f1 l1 f1")
+GameMemory = namedtuple("GameMemory", "tableau basis belief")
+GameMemory.__doc__ = """A tableau for any number of columns, flat, its basis, and the belief of the last game."""
+declare(GameMemory, "f1 l1 f1")
 
 
 @helper
@@ -46,49 +46,52 @@ def _leaving_row(tableau, basis, enter, by_index):
 
 
 @helper
-def _is_finite(matrix, j):
+def _is_finite(column):
     """Return whether all entries of a column are finite."""
-    worst = matrix[0, j]
-    for i in range(matrix.shape[0]):
-        worst = max(worst, matrix[i, j])
+    worst = column[0]
+    for i in range(column.size):
+        worst = max(worst, column[i])
     return worst < INFINITE
 
 
-@kernel("f2 f2 l1 f1 f1")
-def solve_matrix(matrix, tableau, basis, mix, belief):
-    """Solve a matrix game by a tableau simplex: the column player mixes `mix` to minimise the largest row.
+@kernel("f2 int f1 GameMemory")
+def solve_game(column, count, mix, memory):
+    """Solve the matrix game of the first `count` columns, `column[j, k]`, by a tableau simplex.
 
-    Entries are scaled into [1, 2], so that no first phase is needed: maximise Σu subject to M u ≤ 1, u ≥ 0; the
-    value is 1/Σu, the mixture u/Σu, and the dual gives the row player's `belief`. Columns with infinite entries are
-    left out if others are finite. Dantzig's rule comes first, and Bland's, which cannot cycle, after many pivots.
-    Returns the value and the number of pivots; -1 if they ran out or rounding left nothing of the mixture, with `mix`
-    and `belief` unchanged.
+    The column player mixes `mix` to minimise the largest row; the row player's answer is `memory.belief`. Entries are
+    scaled into [1, 2], so that no first phase is needed: maximise Σu subject to M u ≤ 1, u ≥ 0; the value is 1/Σu, the
+    mixture u/Σu, and the dual gives the belief. Columns with infinite entries are left out if others are finite.
+    Dantzig's rule comes first, and Bland's, which cannot cycle, after many pivots. Returns the value and the number of
+    pivots; -1 if they ran out or rounding left nothing of the mixture, with the mixture and the belief unchanged.
     """
-    rows, columns = matrix.shape
+    rows, columns = column.shape[1], count
+    basis, belief = memory.basis, memory.belief
     low, high, first = np.inf, -np.inf, -1
     for j in range(columns):
-        if first < 0 and _is_finite(matrix, j):
+        if first < 0 and _is_finite(column[j]):
             first = j
     use_all = first < 0
     first = max(first, 0)
     for j in range(columns):
-        if use_all or _is_finite(matrix, j):
+        if use_all or _is_finite(column[j]):
             for i in range(rows):
-                low = min(low, matrix[i, j])
-                high = max(high, matrix[i, j])
+                low = min(low, column[j, i])
+                high = max(high, column[j, i])
     span = high - low
     if span <= 0.0:
-        mix[:] = 0.0
+        mix[:columns] = 0.0
         mix[first] = 1.0
         belief[:] = 1.0 / rows
         return low, 0
     width = columns + rows
+    size = (rows + 1) * (width + 1)
+    tableau = memory.tableau[:size].reshape((rows + 1, width + 1))
     tableau[:, :] = 0.0
     for j in range(columns):
-        used = use_all or _is_finite(matrix, j)
+        used = use_all or _is_finite(column[j])
         tableau[rows, j] = -1.0 if used else 0.0  # a column that gains nothing never enters
         for i in range(rows):
-            tableau[i, j] = 1.0 + (matrix[i, j] - low) / span if used else 2.0
+            tableau[i, j] = 1.0 + (column[j, i] - low) / span if used else 2.0
     for i in range(rows):
         tableau[i, columns + i] = 1.0
         tableau[i, width] = 1.0
@@ -129,7 +132,7 @@ def solve_matrix(matrix, tableau, basis, mix, belief):
             total += tableau[i, width]
     if pivots == most or not total > 0.0:
         return np.inf, -1
-    mix[:] = 0.0
+    mix[:columns] = 0.0
     for i in range(rows):
         if basis[i] < columns:
             mix[basis[i]] = tableau[i, width] / total
@@ -145,22 +148,9 @@ def solve_matrix(matrix, tableau, basis, mix, belief):
         paid = 0.0
         for j in range(columns):
             if mix[j] > 0.0:
-                paid += matrix[i, j] * mix[j]
+                paid += column[j, i] * mix[j]
         value = max(value, paid)
     return value, pivots
-
-
-@helper
-def _play(columns, count, mix, memory):
-    """Solve the game of the first `count` columns, `columns[j, k]`, with the belief in `memory`: see `solve_matrix`."""
-    samples = columns.shape[1]
-    matrix = memory.matrix[: samples * count].reshape((samples, count))
-    for j in range(count):
-        for k in range(samples):
-            matrix[k, j] = columns[j, k]
-    size = (samples + 1) * (samples + count + 1)
-    tableau = memory.tableau[:size].reshape((samples + 1, samples + count + 1))
-    return solve_matrix(matrix, tableau, memory.basis, mix[:count], memory.belief)
 
 
 @helper

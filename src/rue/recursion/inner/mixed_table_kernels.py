@@ -9,7 +9,7 @@ from collections import namedtuple
 import numpy as np
 
 from rue._jit import compiled, declare
-from rue.recursion.inner.matrix_kernels import _is_known, _play
+from rue.recursion.inner.matrix_kernels import _is_known, solve_game
 from rue.recursion.inner.option_tree_kernels import (
     FAST,
     _cheapest,
@@ -27,8 +27,9 @@ ROUNDS = 50
 kernel, helper = compiled(fastmath=FAST)
 
 TimeCosts = namedtuple("TimeCosts", "occupancy to_go number base cost")
-TimeCosts.__doc__ = """One time with all others fixed: the probability of each slot, the cost to go from it, `number[time, S]`,
-the cost paid before, and the cost that each choice adds; all in each sample.
+TimeCosts.__doc__ = """One time with all others fixed, in each sample: the probability of each slot and its cost to go.
+
+Also the ranks `number[time, S]`, the cost paid before, and the cost that each choice adds.
 """
 declare(TimeCosts, "f3 f3 i2 f1 f2")
 
@@ -213,7 +214,7 @@ def _solve_time(ptr, first, weight, costs, columns, game, tolerance):
     mix[0] = 1.0
     game.belief[:] = 1.0 / samples
     while count < columns.cost.shape[0]:
-        value, used = _play(columns.cost, count, mix, game)
+        value, used = solve_game(columns.cost, count, mix, game)
         if used < 0:
             break
         pivots += used

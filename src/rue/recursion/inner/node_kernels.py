@@ -1,7 +1,7 @@
 """Options as parts of a controller: the nodes of a table, and those of a mixture of plans.
 
-A part is the state and the number of entries of each node, the choice and the weight of each entry, and the next node of
-each transition of the graph: a node of this part, or −1 − s where the option ends in state s. It also ends after
+A part is the state and the number of entries of each node, the choice and the weight of each entry, and the next node
+of each transition of the graph: a node of this part, or −1 − s where the option ends in state s. It also ends after
 outcomes that are impossible here: they may be possible in another model.
 """
 

@@ -104,7 +104,8 @@ class OptionSet(ABC):
     def new_walk(self) -> Walk:
         """Return memory for a walk over histories."""
         levels = self.tree.model.steps + 1
-        return Walk(*(np.empty(levels, np.int64) for _ in range(5)), np.empty((levels, self.tree.samples)))
+        state, choice, transition, place, next_place = np.empty((5, levels), np.int64)
+        return Walk(state, choice, transition, place, next_place, np.empty((levels, self.tree.samples)))
 
     def new_search(self, places: Array) -> BestTree:
         """Return memory for the search of the best tree of the options at some places."""
@@ -124,5 +125,5 @@ class OptionSet(ABC):
 
 def new_game(samples: int, columns: int) -> GameMemory:
     """Return memory for matrix games of some samples and at most some columns."""
-    matrix, tableau = np.empty(samples * columns), np.empty((samples + 1) * (samples + columns + 1))
-    return GameMemory(matrix, tableau, np.empty(samples, np.int64), np.empty(samples))
+    tableau = np.empty((samples + 1) * (samples + columns + 1))
+    return GameMemory(tableau, np.empty(samples, np.int64), np.empty(samples))

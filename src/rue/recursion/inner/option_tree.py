@@ -13,9 +13,8 @@ from rue._arrays import Array
 from rue._linear import ranges
 from rue.errors import BadInput
 from rue.model import UMDP, Graph
-from rue.recursion.inner import option_tree_kernels as unfolding
 from rue.recursion.inner.node_kernels import GraphView
-from rue.recursion.inner.option_tree_kernels import HUGE, OptionModel, SlotLayers
+from rue.recursion.inner.option_tree_kernels import HUGE, OptionModel, SlotLayers, lay_out
 
 # Counts of histories are cut off here: enough to refuse them, and still integers.
 LARGEST_COUNT = 1e18
@@ -41,7 +40,7 @@ class OptionTree:
         graph = model.graph
         has_one = np.bincount(graph.choice_state[kept], minlength=graph.states) > 0
         view = _View.of(model, kept | ~has_one[graph.choice_state])
-        roots = unfolding.find_roots(graph.initial, steps, *view.arrays)
+        roots = view.roots(graph.initial, steps)
         roots = roots[safe[roots]]
         if order is not None:
             rank = np.full(graph.states, order.size)
@@ -53,18 +52,19 @@ class OptionTree:
     def at(cls, model: UMDP, gap: Array, kept: Array | None, steps: int, root: int) -> "OptionTree":
         """Unfold the option of one root alone; `kept` is a mask over the choices, None for all."""
         view = _View.of(model, np.ones(model.graph.choices, bool) if kept is None else kept)
+        root = view.goal if model.graph.goal[root] else root
         return cls._unfold(model, gap, steps, view, np.array([root], np.int32))
 
     @classmethod
     def _unfold(cls, model: UMDP, gap: Array, steps: int, view: "_View", roots: Array) -> "OptionTree":
-        sizes = unfolding.count_histories(steps, view.goal, *view.arrays)
+        sizes = count_histories(steps, *view.arrays)
         tree_size, choice_size, plan_size = (np.minimum(size, LARGEST_COUNT).astype(np.int64) for size in sizes)
         number = np.full(model.graph.choices, -1, np.int32)
         number[view.choice_id] = np.arange(view.choice_id.size)
         prob, finite = _noticeable(model.prob[view.transition], steps), np.minimum(gap[view.choice_id], HUGE)
         return cls(
             OptionModel(steps, view.goal, *view.arrays, prob, finite, tree_size, choice_size),
-            SlotLayers(steps, roots, *unfolding.lay_out(roots, steps, view.goal, *view.arrays)),
+            SlotLayers(steps, roots, *lay_out(roots, steps, view.goal, *view.arrays)),
             view.choice_id,
             number,
             view.transition,
@@ -175,6 +175,39 @@ class _View:
     @property
     def arrays(self) -> tuple[Array, Array, Array]:
         return self.choice_ptr, self.trans_ptr, self.successor
+
+    def roots(self, initial: int, steps: int) -> Array:
+        """Return all states at which an option may begin: reached in multiples of n steps from the initial one."""
+        is_new = np.ones(self.choice_ptr.size - 1, bool)
+        is_new[[self.goal, initial]] = False
+        fresh = np.array([initial], np.int32)
+        found = [fresh]
+        while fresh.size:
+            ptr, state = lay_out(fresh, steps, self.goal, *self.arrays)
+            last = np.arange(fresh.size) * (steps + 1) + steps
+            ends = state[ranges(ptr[last], np.diff(ptr)[last])]
+            ends = ends[is_new[ends]]
+            fresh = ends[np.sort(np.unique(ends, return_index=True)[1])]
+            is_new[fresh] = False
+            found.append(fresh)
+        return np.concatenate(found)
+
+
+def count_histories(steps: int, choice_ptr: Array, trans_ptr: Array, successor: Array) -> tuple[Array, Array, Array]:
+    """Return `tree_size` and `choice_size` of `OptionModel`, and the most histories that a pure tree visits.
+
+    They are floats, since they may be enormous.
+    """
+    states, choices = choice_ptr.size - 1, trans_ptr.size - 1
+    acting = np.flatnonzero(np.diff(choice_ptr))
+    tree_size, plan_size = np.zeros((2, steps + 1, states))
+    choice_size = np.zeros((steps + 1, choices))
+    for left in range(1, steps + 1):
+        choice_size[left] = np.add.reduceat(tree_size[left - 1][successor], trans_ptr[:-1])
+        visited = np.add.reduceat(plan_size[left - 1][successor], trans_ptr[:-1])
+        tree_size[left, acting] = 1.0 + np.add.reduceat(choice_size[left], choice_ptr[acting])
+        plan_size[left, acting] = 1.0 + np.maximum.reduceat(visited, choice_ptr[acting])
+    return tree_size, choice_size, plan_size
 
 
 def _noticeable(prob: Array, steps: int) -> Array:

@@ -8,7 +8,7 @@ nowhere else. `HUGE` stands for infinity: a choice that must not be taken.
 
 *Unfolding.* An option that begins at a root visits slots (state, time), listed by `lay_out`, or histories, which are
 numbered and never stored. The *place* of a history is its rank in a depth-first walk over all histories of its root, so
-the sizes of subtrees are enough to find it (`count_histories`).
+the sizes of subtrees (`count_histories`) are enough to find it.
 
 *Walk.* A `Walk` is a path from the root to the present history. `_take` decides on a choice at a level, `_next_outcome`
 moves to the next outcome of that choice, one level below, with its place and its probability in each sample. Every pass
@@ -56,15 +56,16 @@ Tables.__doc__ = """Policies of state and time: `weight[ptr[slot] + a]` for choi
 declare(Tables, "l1 f1")
 
 Walk = namedtuple("Walk", "state choice transition place next_place held")
-Walk.__doc__ = """A path of histories, by level: state, choice taken, next transition of it, place, place of the next outcome.
+Walk.__doc__ = """A path of histories, by level: state, choice taken, its next transition, place, that of the next outcome.
 
 `held[level, k]` is the weight of the history in sample k: its probability times `held[0, k]`.
 """
 declare(Walk, "l1 l1 l1 l1 l1 f2")
 
 BestTree = namedtuple("BestTree", "taken choice total least")
-BestTree.__doc__ = """The search for the best tree: its choices by place; and by level the best choice so far, the cost of
-the present choice so far, and the least cost.
+BestTree.__doc__ = """The search for the best tree: its choices by place.
+
+By level: the best choice so far, the cost of the present choice so far, and the least cost.
 """
 declare(BestTree, "i1 l1 f1 f1")
 
@@ -75,9 +76,9 @@ declare(TreeSearch, "OptionModel f2 Walk BestTree b1")
 Round = namedtuple("Round", "last_cost lowered value weight level tolerance accept until stop")
 Round.__doc__ = """What a round of improvement is given.
 
-`lowered[S]` are the values at the ends as the proof takes them, with which `last_cost` was made; `value[S]` are those of
-the policy and `weight[S]` the units that the proof subtracts. Options that cost less than `level[N]` are looked for. With
-`accept`, they replace present ones that cost more than the `tolerance` above them. `until` is the clock at which to stop.
+`lowered[S]` are the values at the ends for the proof, with which `last_cost` was made; `value[S]` are those of the
+policy and `weight[S]` the units that the proof subtracts. Options that cost less than `level[N]` are looked for. With
+`accept`, they replace present ones that cost more by over the `tolerance`. `until` is the clock at which to stop.
 """
 declare(Round, "f2 f1 f1 f1 f1 float bool float b1")
 
@@ -88,46 +89,6 @@ Found.__doc__ = """What rounds of improvement found, by option.
 `carried` is the expected `Round.weight` at the ends of the best option, `changed` whether the option was replaced.
 """
 declare(Found, "f1 f1 b1 f2")
-
-
-@kernel("int int l1 l1 i1")
-def find_roots(initial, steps, choice_ptr, trans_ptr, successor):
-    """Return all states at which an option may begin: reached in multiples of n steps from the initial one."""
-    states = choice_ptr.size - 1
-    is_root = np.zeros(states, np.bool_)
-    roots = np.empty(states, np.int32)
-    stamp = np.empty(states, np.int64)
-    stamp[:] = -1
-    now = np.empty(states, np.int32)
-    then = np.empty(states, np.int32)
-    roots[0] = initial
-    is_root[initial] = True
-    count = 1
-    i = 0
-    clock = 0
-    while i < count:
-        now[0] = roots[i]
-        size = 1
-        for _ in range(steps):
-            clock += 1
-            fresh = 0
-            for w in range(size):
-                s = now[w]
-                for t in range(trans_ptr[choice_ptr[s]], trans_ptr[choice_ptr[s + 1]]):
-                    to = successor[t]
-                    if stamp[to] != clock and choice_ptr[to] < choice_ptr[to + 1]:
-                        stamp[to] = clock
-                        then[fresh] = to
-                        fresh += 1
-            now, then = then, now
-            size = fresh
-        for w in range(size):
-            if not is_root[now[w]]:
-                is_root[now[w]] = True
-                roots[count] = now[w]
-                count += 1
-        i += 1
-    return roots[:count].copy()
 
 
 @kernel("i1 int int l1 l1 i1")
@@ -168,33 +129,6 @@ def lay_out(roots, steps, goal, choice_ptr, trans_ptr, successor):
             size += 1
         layer_ptr[i * (steps + 1) + steps + 1] = size
     return layer_ptr, layer_state[:size].copy()
-
-
-@kernel("int int l1 l1 i1")
-def count_histories(steps, goal, choice_ptr, trans_ptr, successor):
-    """Return `tree_size` and `choice_size` of `OptionModel`, and the most histories that a pure tree visits.
-
-    They are floats, since they may be enormous.
-    """
-    states = choice_ptr.size - 1
-    tree_size = np.zeros((steps + 1, states))
-    choice_size = np.zeros((steps + 1, trans_ptr.size - 1))
-    plan_size = np.zeros((steps + 1, states))
-    for d in range(1, steps + 1):
-        for s in range(states):
-            if s == goal:
-                continue
-            tree_size[d, s] = 1.0
-            most = 0.0
-            for c in range(choice_ptr[s], choice_ptr[s + 1]):
-                visited = 0.0
-                for t in range(trans_ptr[c], trans_ptr[c + 1]):
-                    choice_size[d, c] += tree_size[d - 1, successor[t]]
-                    visited += plan_size[d - 1, successor[t]]
-                tree_size[d, s] += choice_size[d, c]
-                most = max(most, visited)
-            plan_size[d, s] = 1.0 + most
-    return tree_size, choice_size, plan_size
 
 
 @fast_kernel("OptionModel f1 f2")

@@ -36,19 +36,20 @@ kernel, helper = compiled(fastmath=FAST)
 TableSearch = namedtuple(
     "TableSearch", "number active slot pick best_pick options option bound suffix gathered pointer depth occupancy base"
 )
-TableSearch.__doc__ = """The branch and bound over tables; time comes first, then the rank among the active slots of that time.
+TableSearch.__doc__ = """The branch and bound over tables; time comes first, then the rank among the active slots.
 
 `active` counts the slots that can be reached, `slot` are their ranks in the layer, `number[S]` those of its states.
 `option` are the choices of a slot (at the last time: their ranks), by increasing `bound`, and `options` how many;
-`pointer` the next one to try, `pick` the one that is tried, `best_pick` the best by rank in the layer. `gathered` is the
-bound on the slots decided so far, `suffix` that on the others; `depth` the slots decided at a time. `occupancy` is the
-probability of a slot, `base` the cost paid before a time, in each sample.
+`pointer` the next one to try, `pick` the one that is tried, `best_pick` the best by rank in the layer. `gathered` is
+the bound on the slots decided so far, `suffix` that on the others; `depth` the slots decided at a time. `occupancy` is
+the probability of a slot, `base` the cost paid before a time, in each sample.
 """
 declare(TableSearch, "i2 l1 l2 l2 l2 l2 l3 f3 f2 f2 l2 l1 f3 f2")
 
 LastTime = namedtuple("LastTime", "cost partial lowest order spread")
-LastTime.__doc__ = """The branching at the last time: the cost of each choice of a slot, sums of those picked, lower bounds on
-the sums of the others, in each sample; and the order of the slots, by the spread of their bounds.
+LastTime.__doc__ = """The branching at the last time, in each sample: the cost of each choice, and sums of those picked.
+
+Also lower bounds on the sums of the others, and the order of the slots, by the spread of their bounds.
 """
 declare(LastTime, "f3 f2 f2 l1 f1")
 
@@ -367,7 +368,7 @@ def _last_layer(tree, layers, i, search, last, beliefs, best, nodes):
 
 @helper
 def _order_slots(search, last, time, belief):
-    """Sort the choices of each slot by their cost under a belief, and the slots by the spread of these, largest first."""
+    """Sort the choices of each slot by their cost under a belief, and the slots by the spread of these costs."""
     options, suffix, lowest = search.options[time], search.suffix[time], last.lowest
     cost, order, spread = last.cost, last.order, last.spread
     samples = belief.size

@@ -1,7 +1,7 @@
 """Options that depend on state and time, as the paper's do.
 
-`DeterministicTables` finds the best deterministic ones, exactly, by branch and bound; `Table1` solves the same problem in
-HiGHS. `MixedTables` improves randomised ones by exact programs for one time at once, all others fixed: a local optimum.
+`DeterministicTables` finds the best deterministic ones, exactly, by branch and bound; `Table1` solves the same problem
+in HiGHS. `MixedTables` improves randomised ones by exact programs for one time, all others fixed: a local optimum.
 """
 
 import numpy as np
@@ -89,7 +89,8 @@ class DeterministicTables(OptionSet):
     def table(self, i: int) -> Array:
         """Return the weights of option i."""
         begin, end = self._spans(np.array([i]))
-        return self.tables.weight[begin[0] : end[0]]
+        weight: Array = self.tables.weight[begin[0] : end[0]]
+        return weight
 
     def _spans(self, places: Array) -> tuple[Array, Array]:
         """Return where the tables of the options at some places begin and end."""
