@@ -77,8 +77,10 @@ class RowGame(ABC):
 
     def evaluate(self, kappa: float) -> None:
         """Let the adversary improve against the policy until it cannot."""
+        rows = self.pack()
         for _ in range(PATIENCE):
-            if self.sweep(kappa, self.precision) <= self.precision:
+            precision = self.precision
+            if kernel.sweep(self.order, rows, kappa, self.value, SWEEPS, precision, np.inf) <= self.precision:
                 return
         self.factorise(1.0, kappa, self.value)
 

@@ -18,6 +18,7 @@ from rue.recursion.inner.option_tree_kernels import (
     _layer,
     _number_states,
     _worst_cost,
+    inlined,
 )
 from rue.recursion.inner.table_kernels import _table, _table_row
 
@@ -179,7 +180,7 @@ def _move_on(model, layers, i, time, ptr, weight, costs):
                         following[number[to], k] += part * here[k] * model.prob[t, k]
 
 
-@helper
+@inlined
 def _add_cost_to_go(model, c, later, number, row):
     """Write the cost of choice c with the cost to go of the next slots to `row`."""
     samples = row.size

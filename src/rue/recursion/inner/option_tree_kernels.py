@@ -20,14 +20,18 @@ the controller of a mixture (`node_kernels`). A *plan* lists the choices of a pu
 from collections import namedtuple
 
 import numpy as np
+from numba import njit
 
-from rue._jit import compiled, declare, helper, kernel
+from rue._jit import OPTIONS, compiled, declare, helper, kernel
 
 HUGE = 1e280
 INFINITE = 1e100
 FAST = frozenset({"reassoc", "nsz", "contract"})
 
 fast_kernel, fast_helper = compiled(fastmath=FAST)
+# For small helpers in inner loops: LLVM does not inline functions whose own loops are vectorised, and a call with records
+# takes more time than such a loop.
+inlined = njit(inline="always", no_cpython_wrapper=True, _nrt=False, **OPTIONS)
 
 OptionModel = namedtuple("OptionModel", "steps goal choice_ptr trans_ptr successor prob gap tree_size choice_size")
 OptionModel.__doc__ = """The model as options of `steps` steps see it.
@@ -56,7 +60,7 @@ Tables.__doc__ = """Policies of state and time: `weight[ptr[slot] + a]` for choi
 declare(Tables, "l1 f1")
 
 Walk = namedtuple("Walk", "state choice transition place next_place held")
-Walk.__doc__ = """A path of histories, by level: state, choice taken, its next transition, place, that of the next outcome.
+Walk.__doc__ = """A path of histories, by level: state, choice taken, its next transition, place, next place below.
 
 `held[level, k]` is the weight of the history in sample k: its probability times `held[0, k]`.
 """
@@ -160,7 +164,7 @@ def _largest(array):
     return largest
 
 
-@helper
+@inlined
 def _layer(layers, i, time):
     """Return where the slots of option i at a time begin and end in `layers.state`."""
     at = i * (layers.steps + 1) + time
@@ -194,7 +198,7 @@ def _worst_cost(layers, i, paid, share, value):
     return worst
 
 
-@helper
+@inlined
 def _start(walk, root):
     """Begin a walk at a root; return its level, 0."""
     walk.state[0] = root
@@ -202,7 +206,7 @@ def _start(walk, root):
     return np.int64(0)
 
 
-@fast_helper
+@inlined
 def _take(model, walk, level, choice, left):
     """Take a choice at a level with so many steps left: its outcomes come next, after those of earlier choices."""
     walk.choice[level] = choice
@@ -213,7 +217,7 @@ def _take(model, walk, level, choice, left):
     walk.next_place[level] = place
 
 
-@fast_helper
+@inlined
 def _next_outcome(model, walk, level, left):
     """Move to the next outcome of the choice taken at a level, one level below; return False if there is none left."""
     t = walk.transition[level]
@@ -229,7 +233,7 @@ def _next_outcome(model, walk, level, left):
     return True
 
 
-@fast_helper
+@inlined
 def _next_node(model, walk, level):
     """Move to the next history of a pure tree, depth first; return its level, or −1 after the last."""
     while level >= 0:
@@ -240,7 +244,7 @@ def _next_node(model, walk, level):
     return level
 
 
-@fast_helper
+@inlined
 def _cheapest(first, past, cost, weight):
     """Return the least Σ_k weight[k]·cost[c, k] of the choices from `first` on and before `past`, and its choice."""
     least = np.inf
@@ -255,7 +259,7 @@ def _cheapest(first, past, cost, weight):
     return least, best
 
 
-@fast_helper
+@inlined
 def _begin_choice(model, walk, best, level, choice, left):
     """Take a choice at a level and begin to add up its cost."""
     _take(model, walk, level, choice, left)
@@ -317,7 +321,7 @@ def _best_tree(tree, root, steps):
         best.total[level] += best.least[level + 1]
 
 
-@fast_helper
+@inlined
 def _pay(model, last_cost, walk, level, choice, column):
     """Take a choice of a pure tree at a level and add its cost to each sample."""
     _take(model, walk, level, choice, model.steps - level)

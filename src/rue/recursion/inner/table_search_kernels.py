@@ -23,6 +23,7 @@ from rue.recursion.inner.option_tree_kernels import (
     _row_cost,
     _tree_plan,
     _worst_cost,
+    inlined,
 )
 from rue.recursion.inner.table_kernels import _table, _table_row
 
@@ -206,7 +207,7 @@ def _search(tree, layers, i, search, last, beliefs, best, nodes):
     return best
 
 
-@helper
+@inlined
 def _next_picks(search, time, w, best, nodes):
     """Move to the next choices of the active slots of a time whose bound is below `best`, from slot w; −1 if none."""
     pointer, gathered, suffix, bound = (
