@@ -30,7 +30,7 @@ from rue.experiments.results import Samples
 from rue.experiments.statistics import SIGNIFICANT
 from rue.model import Graph
 from rue.parsing import parse_method
-from rue.recursion.solvers import MyopicRegret
+from rue.recursion.objectives import MyopicRegret
 from rue.solution import Solver
 
 SIZES, SEEDS = (4, 5, 6, 7, 8, 9, 10), 25

@@ -275,7 +275,7 @@ def check_status(look: Look) -> str | None:
         if solution.status is rue.Status.SOLVED:
             if not math.isfinite(objective.upper):
                 return f"{solver}: solved with the objective {objective}"
-            wanted = 1e-6 if isinstance(solver, rue.recursion.solvers.Recursion) else getattr(solver, "gap", 1.0)
+            wanted = 1e-6 if isinstance(solver, rue.recursion.objectives.Recursion) else getattr(solver, "gap", 1.0)
             allowed = max(wanted, 2e-6) * objective.upper + 1e-6 * look.scale
             if objective.width > allowed:
                 return f"{solver}: solved with the objective {objective}"
@@ -339,7 +339,7 @@ def check_enumeration(look: Look) -> str | None:
 
 
 def _is_single_steps(solver: rue.Solver) -> bool:
-    recursion = isinstance(solver, rue.recursion.solvers.Recursion)
+    recursion = isinstance(solver, rue.recursion.objectives.Recursion)
     return recursion and solver.steps == 1 and solver.options == "deterministic" and not solver.prune
 
 

@@ -6,8 +6,8 @@ Memory that was not written holds a large number here. A mixture that read some 
 import numpy as np
 
 import rue
-from rue.recursion import option_kernels as options
-from rue.recursion.solvers import Regret
+from rue.recursion.inner import histories, history_kernels, option_set
+from rue.recursion.objectives import Regret
 
 
 class TwoTurns(int):
@@ -27,7 +27,8 @@ class Filled:
         return np.full(shape, 7, dtype)
 
 
-options.TURNS, options.np = TwoTurns(1), Filled()
+history_kernels.TURNS = TwoTurns(1)
+histories.np = option_set.np = Filled()
 model = rue.domains.Disaster(width=4, height=4, seed=1).sample(4, seed=1)
 solution = rue.solve(model, Regret(3, "history"), bound=False, limits=rue.Limits(iterations=6))
 policy = solution.policy

@@ -3,6 +3,7 @@
 import importlib.util
 import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,8 +14,11 @@ from naive import INF, matrix_game
 
 import rue
 from rue._highs import Ended, Program
-from rue.recursion.inner import Answer, Problem, Separable, SequenceForm, Table1
-from rue.recursion.inner.separable import GAP
+from rue.recursion.inner.layers import ProgramAnswer
+from rue.recursion.inner.option_tree import OptionTree
+from rue.recursion.inner.separable import GAP, Separable
+from rue.recursion.inner.sequence import SequenceForm
+from rue.recursion.inner.table1 import Table1
 from rue.values import optimal_somewhere, optimal_values, regret_gap
 
 HAS_SCIP = importlib.util.find_spec("pyscipopt") is not None
@@ -22,6 +26,29 @@ HUGE = 1e200
 # Enumerations larger than this are left to the other examples.
 MOST_OPTIONS = 3000
 SMALL = Shape(states=3, samples=3)
+
+
+class Problem(NamedTuple):
+    """The option problem at a state, for enumeration; `tree` is the same for programs."""
+
+    trans_ptr: np.ndarray
+    successor: np.ndarray
+    goal: np.ndarray
+    prob: np.ndarray
+    gap: np.ndarray
+    kept_ptr: np.ndarray
+    kept: np.ndarray
+    steps: int
+    root: int
+    tree: OptionTree
+
+    @classmethod
+    def of(cls, model: rue.UMDP, gap: np.ndarray, kept: np.ndarray | None, steps: int, root: int) -> "Problem":
+        graph, mask = model.graph, np.ones(model.graph.choices, bool) if kept is None else kept
+        ptr = np.concatenate(([0], np.cumsum(np.bincount(graph.choice_state[mask], minlength=graph.states))))
+        tree = OptionTree.at(model, gap, kept, steps, root)
+        arrays = graph.trans_ptr, graph.successor, graph.goal, model.prob, gap, ptr, np.flatnonzero(mask)
+        return cls(*arrays, steps, root, tree)
 
 
 def some_gap(model: rue.UMDP, objective: str) -> np.ndarray:
@@ -67,16 +94,15 @@ def dense_problems(draw: st.DrawFn) -> tuple[Problem, np.ndarray]:
     empty = table.sum(axis=1) == 0
     table[:, -1][empty] = 1.0
     table /= table.sum(axis=1, keepdims=True)
-    choice, after = np.nonzero(table.any(axis=2))
     gap = rng.integers(0, 9, (state.size, samples)) / 4.0
     gap[rng.random(gap.shape) < draw(st.sampled_from([0.0, 0.1]))] = HUGE
     value = rng.random(states) * draw(st.sampled_from([0.0, 1.0, 10.0]))
     value[rng.random(states) < draw(st.sampled_from([0.0, 0.2]))] = HUGE
-    kept_ptr = np.concatenate(([0], np.cumsum(count), [state.size]))
-    goal = np.arange(states) == states - 1
-    trans_ptr = np.searchsorted(choice, np.arange(state.size + 1))
-    prob = table[choice, after]
-    return Problem(trans_ptr, after, goal, prob, gap, kept_ptr, np.arange(state.size), steps, 0), value
+    transition = np.zeros((samples, states, int(count.max()), states))
+    action = np.arange(state.size) - np.repeat(np.cumsum(count) - count, count)
+    transition[:, state, action] = np.moveaxis(table, 2, 0)
+    model = rue.UMDP.from_dense(transition, np.zeros(transition.shape[:3]), initial=states - 1, goals=[states - 1])
+    return Problem.of(model, gap, None, steps, 0), value
 
 
 class Enumerated:
@@ -166,7 +192,7 @@ def _times(prob: np.ndarray, cost: np.ndarray) -> np.ndarray:
     return np.where(prob > 0, prob * np.where(prob > 0, cost, 0.0), 0.0)
 
 
-def slot_decision(engine, answer: Answer):
+def slot_decision(engine, answer: ProgramAnswer):
     """The answer as a function of the history."""
     layers = engine.layers
     option = {}
@@ -176,7 +202,7 @@ def slot_decision(engine, answer: Answer):
     return lambda history: option[len(history) // 2, history[-1]]
 
 
-def tree_decision(engine: SequenceForm, answer: Answer):
+def tree_decision(engine: SequenceForm, answer: ProgramAnswer):
     layers = engine.layers
     name = {0: (int(layers.node_state[0]),)}
     for b in np.flatnonzero(layers.target >= 0):
@@ -191,7 +217,7 @@ def tree_decision(engine: SequenceForm, answer: Answer):
     return lambda history: option[history]
 
 
-def check_distributions(engine, answer: Answer) -> None:
+def check_distributions(engine, answer: ProgramAnswer) -> None:
     layers = engine.layers
     assert (answer.weight >= 0).all()
     total = np.bincount(layers.entry_node, weights=answer.weight, minlength=layers.nodes)
@@ -208,7 +234,7 @@ def test_table1_equals_enumeration(drawn):
     problem, value = drawn[:2]
     twin = Enumerated(problem, value)
     best = min(float(vector.max()) for vector in twin.pure_slot_options())
-    engine = Table1(problem)
+    engine = Table1(problem.tree)
     answer = engine.solve(value)
     assert close(answer.value, best)
     assert close(answer.bound, best)
@@ -226,7 +252,7 @@ def test_sequence_form_equals_the_matrix_game_of_all_trees(drawn):
     problem, value = drawn[:2]
     twin = Enumerated(problem, value)
     vectors = [v for v in twin.pure_trees((problem.root,), np.ones(twin.samples)) if np.isfinite(v).all()]
-    engine = SequenceForm(problem)
+    engine = SequenceForm(problem.tree)
     answer = engine.solve(value)
     if not vectors:
         assert answer.status is Ended.INFEASIBLE and answer.value == INF
@@ -256,8 +282,8 @@ def test_sequence_form_equals_the_matrix_game_of_all_trees(drawn):
 @given(st.one_of(problems(), dense_problems()))
 def test_larger_classes_are_no_worse(drawn):
     problem, value = drawn[:2]
-    history, pure = SequenceForm(problem).solve(value), Table1(problem).solve(value)
-    engine = Separable(problem)
+    history, pure = SequenceForm(problem.tree).solve(value), Table1(problem.tree).solve(value)
+    engine = Separable(problem.tree)
     mixed = engine.solve(value)
     check_distributions(engine, mixed)
     assert history.bound <= pure.value + 1e-9
@@ -276,12 +302,12 @@ def test_larger_classes_are_no_worse(drawn):
 def test_kept_programs_answer_like_fresh_ones(drawn):
     problem, first, second = drawn
     for make in (Table1, SequenceForm):
-        kept = make(problem)
+        kept = make(problem.tree)
         kept.solve(first)
-        again, fresh = kept.solve(second), make(problem).solve(second)
+        again, fresh = kept.solve(second), make(problem.tree).solve(second)
         assert again.status is fresh.status
         assert close(again.value, fresh.value) and close(again.bound, fresh.bound)
-    kept, fresh = Separable(problem), Separable(problem)
+    kept, fresh = Separable(problem.tree), Separable(problem.tree)
     kept.solve(first)
     again, fresh = kept.solve(second), fresh.solve(second)
     assert again.status is fresh.status
@@ -294,8 +320,8 @@ def test_kept_programs_answer_like_fresh_ones(drawn):
 @given(st.one_of(problems(), dense_problems()))
 def test_no_time_is_no_error(drawn):
     problem, value = drawn[:2]
-    best = SequenceForm(problem).solve(value)
-    for engine in (Table1(problem), SequenceForm(problem), Separable(problem)):
+    best = SequenceForm(problem.tree).solve(value)
+    for engine in (Table1(problem.tree), SequenceForm(problem.tree), Separable(problem.tree)):
         answer = engine.solve(value, 0.0)
         check_distributions(engine, answer)
         assert answer.bound <= answer.value
@@ -309,12 +335,12 @@ def test_no_time_is_no_error(drawn):
 @given(st.one_of(problems(most_steps=2), dense_problems()))
 def test_scip_agrees_with_highs(drawn):
     problem, value = drawn[:2]
-    here, there = Separable(problem).solve(value), Separable(problem, backend="scip").solve(value)
+    here, there = Separable(problem.tree).solve(value), Separable(problem.tree, backend="scip").solve(value)
     assert here.status is there.status
     assert (here.approximate is None) == (there.approximate is None)
     if here.approximate is not None and there.approximate is not None:
         assert there.approximate == pytest.approx(here.approximate, rel=5e-3, abs=5e-2)
-    check_distributions(Separable(problem), there)
+    check_distributions(Separable(problem.tree), there)
 
 
 @pytest.mark.skipif(HAS_SCIP, reason="pyscipopt is installed")
@@ -322,19 +348,19 @@ def test_scip_not_installed_is_said():
     model = rue.domains.Disaster(width=3, height=3, seed=1).sample(2, seed=1)
     problem = Problem.of(model, model.cost, None, 2, model.graph.initial)
     with pytest.raises(rue.BadInput, match=r"rue\[scip\]"):
-        Separable(problem, backend="scip")
+        Separable(problem.tree, backend="scip")
 
 
 def test_bad_parameters_are_refused(monkeypatch):
     model = rue.domains.Disaster(width=3, height=3, seed=1).sample(2, seed=1)
     problem = Problem.of(model, model.cost, None, 2, model.graph.initial)
     with pytest.raises(rue.BadInput, match="odd"):
-        Separable(problem, breakpoints=4)
+        Separable(problem.tree, breakpoints=4)
     with pytest.raises(rue.BadInput, match="backend"):
-        Separable(problem, backend="gurobi")
-    monkeypatch.setattr("rue.recursion.inner.problem.LARGEST_TABLE", 10_000)
+        Separable(problem.tree, backend="gurobi")
+    monkeypatch.setattr("rue.recursion.inner.layers.LARGEST_TABLE", 10_000)
     with pytest.raises(rue.BadInput, match="lower the steps"):
-        SequenceForm(Problem.of(model, model.cost, None, 40, model.graph.initial))
+        SequenceForm(Problem.of(model, model.cost, None, 40, model.graph.initial).tree)
 
 
 @pytest.fixture(scope="module")
@@ -350,8 +376,8 @@ def test_separable_knows_deterministic_options_exactly(disaster, breakpoints):
     values = optimal_values(model)
     problem = Problem.of(model, gap, optimal_somewhere(model, values, gap), 2, 12)
     terminal = np.random.default_rng(1).random(model.graph.states)
-    pure, history = Table1(problem).solve(terminal), SequenceForm(problem).solve(terminal)
-    mixed = Separable(problem, breakpoints=breakpoints).solve(terminal)
+    pure, history = Table1(problem.tree).solve(terminal), SequenceForm(problem.tree).solve(terminal)
+    mixed = Separable(problem.tree, breakpoints=breakpoints).solve(terminal)
     scale = float(np.ptp(terminal)) + float(gap.max())
     assert mixed.status is Ended.OPTIMAL
     assert mixed.approximate <= pure.value + GAP * scale
@@ -364,11 +390,11 @@ def test_costs_of_any_size(disaster):
     value = np.linspace(0, 3, model.graph.states)
     value[model.graph.goal] = 0.0
     for make in (Table1, SequenceForm):
-        plain = make(Problem.of(model, gap, None, 2, 0)).solve(value)
+        plain = make(Problem.of(model, gap, None, 2, 0).tree).solve(value)
         for factor in (1e-6, 1e6):
-            scaled = make(Problem.of(model, factor * gap, None, 2, 0)).solve(factor * value)
+            scaled = make(Problem.of(model, factor * gap, None, 2, 0).tree).solve(factor * value)
             assert scaled.value == pytest.approx(factor * plain.value, rel=1e-7)
-        far = make(Problem.of(model, gap, None, 2, 0)).solve(np.where(model.graph.goal, 0.0, value + 1e6))
+        far = make(Problem.of(model, gap, None, 2, 0).tree).solve(np.where(model.graph.goal, 0.0, value + 1e6))
         assert far.value - 1e6 == pytest.approx(plain.value, abs=1e-5)
         assert far.bound <= far.value
 

@@ -18,17 +18,16 @@ from naive import matrix_game
 
 import rue._jit
 from rue._jit import KERNELS
-from rue.recursion.option_kernels import solve_matrix
+from rue.recursion.inner.matrix_kernels import solve_game
+from rue.recursion.inner.option_set import new_game
 
 
 def solve(matrix):
     rows, columns = matrix.shape
-    matrix = np.ascontiguousarray(matrix)
-    mix, belief = np.empty(columns), np.empty(rows)
-    tableau = np.empty((rows + 1, rows + columns + 1))
-    value, pivots = solve_matrix(matrix, tableau, np.empty(rows, np.int64), mix, belief)
+    mix, memory = np.empty(columns), new_game(rows, columns)
+    value, pivots = solve_game(np.ascontiguousarray(matrix.T), columns, mix, memory)
     assert pivots >= 0
-    return value, mix, belief
+    return value, mix, memory.belief
 
 
 shapes = st.tuples(st.integers(2, 15), st.integers(1, 8))

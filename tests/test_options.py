@@ -229,28 +229,27 @@ def test_a_controller_goes_on_where_the_training_samples_never_went():
 @given(umdps(Shape(dead_ends=False)), st.sampled_from([2, 3]))
 def test_regret_of_an_option_is_the_sum_of_its_gaps(model, steps):
     """The judge's regret is that of the options' rows in one sample: R_k = paid_k + T_k R_k."""
-    from rue.recursion.inner.slots import Slots
-    from rue.recursion.n_steps import Task
-    from rue.recursion.one_step import Board, solve_pure
+    from rue.recursion.inner.tables import DeterministicTables
+    from rue.recursion.n_step import NStepProblem
+    from rue.recursion.one_step import StepGame, StepProblem, solve_pure
 
     values = rue.optimal_values(model)
-    gap = regret_gap(model, values)
+    step = StepProblem(model, regret_gap(model, values), 0.0, None)
     run = Run()
-    board = Board.build(model, gap, 0.0, None, randomised=False)
-    assume(board is not None and not model.graph.goal[model.graph.initial])
-    board.start_above(1e-9, run)
-    solve_pure(board, 1e-9, run, "reg")
-    task = Task(model, gap, 0.0, None, board, "reg", steps, 1e-9, 1.0)
-    game = task.start(Slots, run)
-    policy = task.outcome(game, rue.Interval(0.0, 1.0), None, Run()).policy
+    single = StepGame.build(step, randomised=False)
+    assume(single is not None and not model.graph.goal[model.graph.initial])
+    single.start_above(1e-9, run)
+    solve_pure(single, 1e-9, run, "reg")
+    problem = NStepProblem(step, single, "reg", steps, 1e-9, 1.0)
+    game = problem.start(DeterministicTables, run)
+    policy = problem.outcome(game, rue.Interval(0.0, 1.0), None, Run()).policy
     regret = rue.evaluate(model, policy).regret
-    layout = game.layout
+    tree, rows = game.tree, game.options.rows
     for k in range(model.samples):
         matrix, cost = np.eye(model.graph.states), np.zeros(model.graph.states)
-        for i, root in enumerate(layout.field.roots):
-            span = slice(layout.share_ptr[i], layout.share_ptr[i + 1])
-            matrix[root, layout.end_state[span]] -= game.options.share[span, k]
-            cost[root] = game.options.paid[i, k]
+        for i, root in enumerate(tree.layers.root):
+            matrix[root, tree.end_state[tree.ends(i)]] -= rows.share[tree.ends(i), k]
+            cost[root] = rows.paid[i, k]
         for s in np.flatnonzero(model.graph.goal):
             matrix[s] = np.eye(model.graph.states)[s]
         found = np.linalg.solve(matrix, cost)[model.graph.initial]

@@ -8,7 +8,7 @@ from models import Shape, umdps
 
 import rue
 from rue.adaptive.portfolio import METHODS
-from rue.recursion.inner import trees
+from rue.recursion.inner import histories
 
 SOLVERS = [*METHODS, rue.Regret(2, "stochastic"), rue.BestSample(), rue.Adaptive(0.02), rue.Adaptive(objective="cost")]
 
@@ -90,7 +90,7 @@ def test_a_cache_carries_over_what_was_found_and_only_that_does():
 
 def test_where_histories_do_not_fit_stochastic_options_are_returned_without_a_bound(monkeypatch):
     model = rue.domains.Disaster(width=4, height=4, seed=1).sample(3, seed=1)
-    monkeypatch.setattr(trees, "MOST_BYTES", 1)
+    monkeypatch.setattr(histories, "MOST_BYTES", 1)
     solution = rue.solve(model, rue.Regret(2, "stochastic"))
     assert solution.status is rue.Status.UNPROVED and np.isfinite(solution.max_regret.upper)
     with pytest.raises(rue.BadInput, match=r"histories|options of"):

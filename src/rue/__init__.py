@@ -15,7 +15,7 @@ from rue.judge import Evaluation, evaluate
 from rue.mixture import Mixture
 from rue.model import UMDP, Graph
 from rue.policy import Policy
-from rue.recursion.solvers import MyopicRegret, Regret, WorstCase
+from rue.recursion.objectives import MyopicRegret, Regret, WorstCase
 from rue.selection import select
 from rue.simulation import Simulation, simulate
 from rue.solution import Cache, Interval, Limits, Outcome, Progress, Run, Solution, Solver, Status

@@ -128,7 +128,8 @@ def _reached_from(module: str, known: set[str]) -> set[str]:
 
 def declare(record: type, words: str) -> None:
     """Make a named tuple known to kernels, with the types of its fields."""
-    # Numba has another type for records whose fields are all alike.
+    assert record.__name__ not in WORDS, f"two records are called {record.__name__}"
+    # `from_types` also knows records whose fields all have one type, which is another type to numba.
     WORDS[record.__name__] = types.BaseTuple.from_types([_type(word) for word in words.split()], record)
 
 

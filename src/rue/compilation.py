@@ -24,8 +24,8 @@ logger = logging.getLogger("rue")
 # Kernel files that every solve needs (the model, its optimal values, the judge), and those of a lower bound.
 COMMON = ("structure_kernels", "values_kernels", "judge_kernels")
 BOUND = ("belief_kernels", "expansion_kernels", "proof_kernels", "certificate_kernels")
-# The file whose kernels share most helpers comes last, so that one process compiles all of it.
-LARGEST = "option_kernels."
+# Files whose kernels share most helpers come last, so that one process compiles all of them.
+LARGEST = ("history_kernels.", "table_search_kernels.", "mixed_table_kernels.")
 # A second process starts if at least this many kernels are missing; fewer are compiled before it is up.
 MANY = 8
 
@@ -37,7 +37,7 @@ class Compiled:
     kernels: int  # that can be called now
     compiled: int  # of these, by this process; the others were on disk, or a second process compiled them
     seconds: float  # processor time of all processes
-    folder: str | None  # where machine code is kept; None: nowhere
+    folder: str | None  # where machine code is kept, one folder above all; None: nowhere
 
 
 def ensure_compiled(solver: Solver, progress: Hook | None = None, bound: bool = True) -> None:
@@ -59,8 +59,9 @@ def compile_ahead(solvers: Iterable[Solver] | None = None, progress: Hook | None
     else:
         names = _named({name for solver in solvers for name in kernels_of(solver)})
     compiled = compile_kernels(names, progress)
-    folders = {KERNELS[name].cache_folder for name in names}
-    return Compiled(len(names), compiled, _processor_seconds() - before, folders.pop() if len(folders) == 1 else None)
+    folders = {KERNELS[name].cache_folder for name in names} - {None}
+    folder = os.path.commonpath([str(folder) for folder in folders]) if folders else None
+    return Compiled(len(names), compiled, _processor_seconds() - before, folder)
 
 
 def kernels_of(solver: Solver, bound: bool = True) -> list[str]:

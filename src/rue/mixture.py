@@ -40,8 +40,8 @@ from rue.judge import judge
 from rue.matrix_game import GameSolution, solve_game
 from rue.model import UMDP
 from rue.policy import Policy, complete_choices
+from rue.recursion.objectives import Regret, WorstCase
 from rue.recursion.one_step import policy_at_hand
-from rue.recursion.solvers import Regret, WorstCase
 from rue.solution import Inner, Interval, Outcome, Run, Solver, Status
 from rue.structure import reaching_goal, surely_reaching, sweep_order
 from rue.values import OptimalValues, optimal_values, regret_gap
@@ -72,7 +72,7 @@ class Mixture(Solver):
 
     def kernels(self) -> frozenset[str]:
         """Return the kernel files that `run` may call."""
-        return frozenset(("mixture_kernels", "one_step_kernels", "controller_kernels"))
+        return frozenset(("mixture_kernels", "one_step_kernels", "row_kernels", "controller_kernels"))
 
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Fill the pool; then solve the game and search for policies that improve it, in turns."""

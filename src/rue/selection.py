@@ -17,7 +17,7 @@ from rue._check import seed as check_seed
 from rue.errors import BadInput
 from rue.judge import evaluate
 from rue.model import UMDP, check_model
-from rue.recursion.solvers import Regret
+from rue.recursion.objectives import Regret
 from rue.solving import solve
 
 

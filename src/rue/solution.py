@@ -329,7 +329,7 @@ class Solver(ABC):
     def kernels(self) -> frozenset[str]:
         """Return the kernels that `run` may call besides those of every model, by name or by file.
 
-        For example `{"option_kernels.look_ahead", "mixture_kernels"}`.
+        For example `{"table_kernels.table_rows", "mixture_kernels"}`.
         """
         return frozenset()
 

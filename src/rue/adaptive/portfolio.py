@@ -28,8 +28,8 @@ from rue.judge import judge
 from rue.mixture import Mixture
 from rue.model import UMDP
 from rue.policy import Policy, complete_choices
-from rue.recursion.layout_kernels import count_histories
-from rue.recursion.solvers import MyopicRegret, Recursion, Regret, WorstCase
+from rue.recursion.inner.option_tree import count_histories
+from rue.recursion.objectives import MyopicRegret, Recursion, Regret, WorstCase
 from rue.solution import Inner, Limits, Run, Solver
 from rue.stationary.search import ExactStationary
 from rue.structure import jointly_proper
@@ -116,8 +116,7 @@ def _histories(model: UMDP, values: OptimalValues, steps: int) -> float:
     length = np.diff(graph.trans_ptr)[kept]
     choice_ptr = np.concatenate(([0], np.cumsum(np.bincount(graph.choice_state[kept], minlength=graph.states))))
     successor = graph.successor[ranges(graph.trans_ptr[kept], length)]
-    goal = int(np.flatnonzero(graph.goal)[0])
-    size, _, _ = count_histories(steps, goal, choice_ptr, np.concatenate(([0], np.cumsum(length))), successor)
+    size, _, _ = count_histories(steps, choice_ptr, np.concatenate(([0], np.cumsum(length))), successor)
     return float(size[steps].sum())
 
 

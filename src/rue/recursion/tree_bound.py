@@ -1,4 +1,4 @@
-"""A lower bound on the max regret of every policy, of any class: the best tree of some depth, with no regret after it.
+"""A lower bound on the max regret of every policy, of any class: the best tree of a depth, and no regret after it.
 
     min over options o of  max over k of  E_k[ Σ_{t<d} g_k(s_t, a_t) ]        from the initial state, over all actions
 
@@ -10,31 +10,30 @@ import numpy as np
 
 from rue._check import whole_number
 from rue.model import UMDP
-from rue.recursion import option_kernels as kernel
-from rue.recursion.inner.field import Found, Layout, Round
-from rue.recursion.inner.trees import Trees
-from rue.recursion.options import ROUNDING, improve_in_parallel
+from rue.recursion.inner.histories import TreeMixtures
+from rue.recursion.inner.option_tree import OptionTree
+from rue.recursion.inner.option_tree_kernels import Round, add_end_values
+from rue.recursion.option_game import improve_in_parallel
+from rue.recursion.row_kernels import ROUNDING
 from rue.solution import Run
 from rue.values import optimal_values, regret_gap
 
 
 def tree_bound(model: UMDP, depth: int, *, run: Run | None = None) -> float:
-    """A proved lower bound on the max regret of any policy, from all that can be done in the first `depth` steps."""
+    """Return a proved lower bound on the max regret of any policy, from all options of the first `depth` steps."""
     graph = model.graph
     depth, run = whole_number("depth", depth, 1), run or Run()
     if graph.goal[graph.initial]:
         return 0.0
     values = optimal_values(model, run=run)
-    only_initial = np.zeros(graph.states, bool)
-    only_initial[graph.initial] = True
     gap = regret_gap(model, values)
-    layout = Layout.build(model, gap, np.ones(graph.choices, bool), depth, None, only_initial)
-    trees, found, zero = Trees(layout), Found(1), np.zeros(graph.states)
-    ahead = np.empty_like(layout.field.gap)
-    kernel.look_ahead(layout.field, zero, ahead)
-    given = Round(
-        zero, zero, zero, np.full(1, np.inf), 1e-12 * float(gap[np.isfinite(gap)].max(initial=0.0)), True, ahead
-    )
-    improve_in_parallel(trees, np.zeros(1, np.int64), given, found, run)
-    error = 4 * ROUNDING * layout.operations
-    return max(float(found.floor[0]) * (1 - error) - 2 * depth * values.error, 0.0)
+    tree = OptionTree.at(model, gap, None, depth, graph.initial)
+    mixtures, zero = TreeMixtures(tree), np.zeros(graph.states)
+    last_cost = np.empty_like(tree.model.gap)
+    add_end_values(tree.model, zero, last_cost)
+    tolerance = 1e-12 * float(gap[np.isfinite(gap)].max(initial=0.0))
+    level, stop = np.full(1, np.inf), np.zeros(1, bool)
+    given = Round(last_cost, zero, zero, zero, level, tolerance, True, np.inf, stop)
+    improve_in_parallel(mixtures, np.zeros(1, np.int64), given, run)
+    error = 4 * ROUNDING * tree.operations
+    return max(float(mixtures.found.floor[0]) * (1 - error) - 2 * depth * values.error, 0.0)

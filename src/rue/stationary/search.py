@@ -49,8 +49,8 @@ from rue.fallbacks import infeasible
 from rue.judge import Evaluation, judge
 from rue.model import UMDP, typical_cost
 from rue.policy import Policy, complete_choices
+from rue.recursion.objectives import Regret, WorstCase
 from rue.recursion.one_step import policy_at_hand
-from rue.recursion.solvers import Regret, WorstCase
 from rue.solution import Inner, Interval, Outcome, Run, Solver, Status
 from rue.stationary import descent_kernels as descent
 from rue.stationary import stationary_kernels as kernel
@@ -100,7 +100,7 @@ class ExactStationary(Solver):
 
     def kernels(self) -> frozenset[str]:
         """Return the kernel files that `run` may call."""
-        return frozenset(("stationary_kernels", "descent_kernels", "one_step_kernels"))
+        return frozenset(("stationary_kernels", "descent_kernels", "one_step_kernels", "row_kernels"))
 
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Search on pruned choices first, then on all."""

@@ -1,17 +1,23 @@
-"""Engines for the n-step option problem, each behind one small interface: `Engine(problem).solve(value, seconds)`.
+"""The inner problem: the best option of n steps from each root, for several classes of options.
 
-| engine         | options                       | how                                    | answer    |
-|----------------|-------------------------------|----------------------------------------|-----------|
-| `Table1`       | deterministic, (s,t)          | the paper's Table 1 as a MILP in HiGHS | exact     |
-| `SequenceForm` | randomised, history-dependent | one linear program in HiGHS            | exact     |
-| `Separable`    | stochastic, (s,t)             | the paper's separable programming      | heuristic |
+`option_tree.py` unfolds options, for all classes. A class of options is an `OptionSet`:
 
-The class of `SequenceForm` contains the two others, so its value bounds theirs from below.
+| options                       | class                 | how                                      | answer        |
+|-------------------------------|-----------------------|------------------------------------------|---------------|
+| deterministic, (s,t)          | `DeterministicTables` | branch and bound                         | exact         |
+| stochastic, (s,t)             | `MixedTables`         | alternation                              | local optimum |
+| randomised, history-dependent | `TreeMixtures`        | column generation                        | exact         |
+| of a program                  | `Programs`            | a program in HiGHS for each root         | see below     |
+
+Programs, `program(tree, place).solve(value, seconds)`, each with a kept model in HiGHS:
+
+| options                       | program               | how                                      | answer        |
+|-------------------------------|-----------------------|------------------------------------------|---------------|
+| deterministic, (s,t)          | `Table1`              | the paper's Table 1 as a MILP            | exact         |
+| randomised, history-dependent | `SequenceForm`        | one linear program                       | exact         |
+| stochastic, (s,t)             | `Separable`           | the paper's separable programming        | heuristic     |
+
+History-dependent options contain the two other classes, so their value bounds theirs from below.
+
+To add an inner problem: write its class in a file here (its kernels in another), and solve with it in `n_step.py`.
 """
-
-from rue.recursion.inner.problem import Answer, Engine, Layers, Problem
-from rue.recursion.inner.separable import Separable
-from rue.recursion.inner.sequence import SequenceForm
-from rue.recursion.inner.table1 import Table1
-
-__all__ = ["Answer", "Engine", "Layers", "Problem", "Separable", "SequenceForm", "Table1"]

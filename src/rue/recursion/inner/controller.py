@@ -1,4 +1,4 @@
-"""Options put together: one controller that follows an option to its end and begins the next one there."""
+"""Put options together: one controller that follows an option to its end and begins the next one there."""
 
 import numpy as np
 
@@ -6,20 +6,19 @@ from rue._arrays import Array, ranges
 from rue.controllers import Part, put_together
 from rue.model import UMDP
 from rue.policy import Policy
-from rue.recursion.inner.field import Options
+from rue.recursion.inner.option_set import OptionSet
 from rue.solution import Run
 
 # Seconds that each next node of a controller takes until it is judged, and each sample of it besides.
 SECONDS, SAMPLE_SECONDS = 1e-6, 6e-7
 
 
-def assemble(model: UMDP, options: Options, elsewhere: Array, run: Run) -> Policy | None:
-    """The options as one controller, as far as it can be reached; None if it is too large for the time that is left."""
+def assemble(model: UMDP, options: OptionSet, elsewhere: Array, run: Run) -> Policy | None:
+    """Return the options as one controller, as far as it can be reached; None if it takes more time than is left."""
     pace, after = SECONDS + SAMPLE_SECONDS * model.samples, run.afterwards()
-    graph, layout = model.graph, options.layout
+    graph, roots = model.graph, options.tree.layers.root
     place = np.full(graph.states, -1)
-    place[layout.field.roots] = np.arange(layout.size)
-    arrays = (layout.choice_id, graph.trans_ptr, graph.successor, layout.possible, graph.goal)
+    place[roots] = np.arange(roots.size)
     first = np.full(graph.states, -1)
     queue = [graph.initial]
     first[graph.initial] = 0
@@ -27,7 +26,8 @@ def assemble(model: UMDP, options: Options, elsewhere: Array, run: Run) -> Polic
     nodes = size = 0
     for state in queue:
         first[state] = nodes
-        part = options.part(place[state], arrays) if place[state] >= 0 else _single(model, state, int(elsewhere[state]))
+        i = int(place[state])
+        part = options.part(i, graph) if i >= 0 else _single(model, state, int(elsewhere[state]))
         parts.append(part)
         nodes += part[0].size
         size += part[4].size
@@ -46,7 +46,7 @@ def assemble(model: UMDP, options: Options, elsewhere: Array, run: Run) -> Polic
 
 
 def _single(model: UMDP, state: int, choice: int) -> Part:
-    """A node that takes one choice, or none at a goal."""
+    """Return a node that takes one choice, or none at a goal."""
     graph = model.graph
     taken = np.array([choice] if not graph.goal[state] else [], np.int64)
     following = graph.successor[ranges(graph.trans_ptr[taken], np.diff(graph.trans_ptr)[taken])]

@@ -1,6 +1,6 @@
-"""Options by programs in HiGHS, one kept for each state: the second engine, to swap in and to compare with.
+"""Options by programs in HiGHS, one kept for each root: another engine, to compare with.
 
-Slower by far than the kernels; its bounds hold to HiGHS's tolerances.
+It is much slower than the kernels; its bounds hold to HiGHS's tolerances.
 """
 
 import time
@@ -11,90 +11,89 @@ import numpy as np
 from rue._arrays import Array, ranges
 from rue.controllers import Part
 from rue.model import Graph
-from rue.recursion.inner.field import Found, Layout, Options, Round
-from rue.recursion.inner.problem import INFINITE, Answer, Engine, Layers
+from rue.recursion.inner.layers import Layers, OptionProgram, ProgramAnswer
+from rue.recursion.inner.option_set import OptionSet
+from rue.recursion.inner.option_tree import OptionTree
+from rue.recursion.inner.option_tree_kernels import INFINITE, Round
 from rue.solution import Run
 
 
-class Programs(Options):
-    """Each option is what its engine answers: distributions over the entries of its layers."""
+class Programs(OptionSet):
+    """Each option is what its program answers: distributions over the entries of its layers."""
 
     effort_name = "programs"
     parts = ("weights",)
 
-    def __init__(self, layout: Layout, graph: Graph, engine: Callable[[Layout, int], Engine]) -> None:
-        super().__init__(layout)
-        self.graph = graph
-        self.make = engine
-        self.engines = [engine(layout, int(root)) for root in layout.field.roots]
-        self.weights = [np.zeros(engine.layers.entries) for engine in self.engines]
+    def __init__(self, tree: OptionTree, program: Callable[[OptionTree, int], OptionProgram]) -> None:
+        super().__init__(tree)
+        self.program = program
+        self.programs = [program(tree, i) for i in range(tree.size)]
+        self.weights = [np.zeros(one.layers.entries) for one in self.programs]
 
-    def adopt(self, layout: Layout) -> None:
-        """New engines, the same weights."""
-        self.engines = [self.make(layout, int(root)) for root in layout.field.roots]
-        super().adopt(layout)
+    def adopt(self, tree: OptionTree) -> None:
+        """Take over a tree with other gaps: new programs, the same weights."""
+        self.programs = [self.program(tree, i) for i in range(tree.size)]
+        super().adopt(tree)
 
     def repeat(self, choice: Array, run: Run) -> None:
-        """The entries with the choice of their state."""
-        for i, engine in enumerate(self.engines):
-            layers = engine.layers
-            own = self.layout.choice_id[choice[layers.node_state]]
+        """Take the entries with the choice of their state."""
+        for i, program in enumerate(self.programs):
+            layers = program.layers
+            own = self.tree.choice_id[choice[layers.node_state]]
             self.weights[i] = (layers.choice == own[layers.entry_node]).astype(float)
         self.make_all_rows(run)
 
     def make_rows(self, places: Array) -> None:
-        """What each option pays and where it ends."""
+        """Compute what each option pays and where it ends."""
         for i in places:
-            span = slice(self.layout.share_ptr[i], self.layout.share_ptr[i + 1])
-            self.paid[i], self.share[span] = self._row(i, self.weights[i])
+            self.rows.paid[i], self.rows.share[self.tree.ends(i)] = self._row(i, self.weights[i])
 
-    def improve(self, places: Array, given: Round, found: Found, stop: Array) -> None:
-        """One program for each place."""
+    def improve(self, places: Array, given: Round) -> None:
+        """Solve one program for each place."""
         for i in places:
-            if stop[0]:
+            if given.stop[0]:
                 return
-            answer = self.engines[i].solve(given.lowered, max(given.until - time.perf_counter(), 0.0))
+            answer = self.programs[i].solve(given.lowered, max(given.until - time.perf_counter(), 0.0))
             self.count(1)
-            found.floor[i] = answer.bound
+            self.found.floor[i] = answer.bound
             if answer.bound < given.level[i] and answer.value < INFINITE:
-                self._take(i, answer, given, found)
+                self._take(i, answer, given)
 
-    def _take(self, i: int, answer: Answer, given: Round, found: Found) -> None:
+    def _take(self, i: int, answer: ProgramAnswer, given: Round) -> None:
         """Replace the option by the answer if that is better."""
-        span = slice(self.layout.share_ptr[i], self.layout.share_ptr[i + 1])
-        end = self.layout.end_state[span]
+        ends = self.tree.ends(i)
+        state = self.tree.end_state[ends]
         paid, share = self._row(i, answer.weight)
         belief = answer.belief
         if belief is None:  # the adversary sees the option
-            belief = np.zeros(self.layout.samples)
+            belief = np.zeros(self.tree.samples)
             belief[np.argmax(answer.cost)] = 1.0
-        found.carried[i] = float(given.weight[end] @ share @ belief)
+        self.found.carried[i] = float(given.weight[state] @ share @ belief)
         present = np.inf
-        if self.share[span].any():
-            present = float((self.paid[i] + given.value[end] @ self.share[span]).max())
-        if given.accept and float((paid + given.value[end] @ share).max()) < present - given.tolerance:
+        if self.rows.share[ends].any():
+            present = float((self.rows.paid[i] + given.value[state] @ self.rows.share[ends]).max())
+        if given.accept and float((paid + given.value[state] @ share).max()) < present - given.tolerance:
             self.weights[i] = answer.weight
-            self.paid[i], self.share[span] = paid, share
-            found.changed[i] = True
+            self.rows.paid[i], self.rows.share[ends] = paid, share
+            self.found.changed[i] = True
 
     def _row(self, i: int, weight: Array) -> tuple[Array, Array]:  # [K], [ends, K]
-        layers = self.engines[i].layers
+        """Return what an option with these weights pays, and where it ends."""
+        layers = self.programs[i].layers
         visits = flow(layers, weight)
-        paid = (visits * layers.gap).sum(axis=0)
-        after = self.graph.successor[layers.transition]
         leaves = np.flatnonzero(layers.target < 0)
-        mass = visits[layers.branch_entry[leaves]] * layers.prob[leaves]
-        end = self.layout.end_state[self.layout.share_ptr[i] : self.layout.share_ptr[i + 1]]
-        place = np.zeros(self.graph.states, np.int64)
-        place[end] = np.arange(end.size)
-        state = np.where(self.graph.goal[after[leaves]], self.layout.field.goal, after[leaves])
-        share = np.zeros((end.size, self.layout.samples))
-        np.add.at(share, place[state], mass)
-        return paid, share
+        state = self.tree.end_state[self.tree.ends(i)]
+        place = np.zeros(self.tree.model.choice_ptr.size - 1, np.int64)
+        place[state] = np.arange(state.size)
+        end = np.full(leaves.size, self.tree.model.goal)
+        end[np.searchsorted(leaves, layers.ends)] = layers.end_state
+        share = np.zeros((state.size, self.tree.samples))
+        np.add.at(share, place[end], visits[layers.branch_entry[leaves]] * layers.prob[leaves])
+        return (visits * layers.gap).sum(axis=0), share
 
-    def part(self, i: int, graph_arrays: tuple[Array, ...]) -> Part:
-        """A node for each node of the layers that is reached."""
-        layers, graph = self.engines[i].layers, self.graph
+    def part(self, i: int, graph: Graph) -> Part:
+        """Return a node for each node of the layers that is reached."""
+        layers = self.programs[i].layers
         used = np.flatnonzero(flow(layers, self.weights[i]).any(axis=1))
         node, count = np.unique(layers.entry_node[used], return_counts=True)
         name = np.full(layers.nodes, -1)
@@ -112,7 +111,7 @@ class Programs(Options):
 
 
 def flow(layers: Layers, weight: Array) -> Array:  # [E, K]
-    """The probability in each sample that an entry is taken."""
+    """Return the probability in each sample that an entry is taken."""
     arrived = np.zeros((layers.nodes, layers.samples))
     arrived[0] = 1.0
     taken = np.zeros((layers.entries, layers.samples))

@@ -39,7 +39,8 @@ from rue._arrays import Array
 from rue._check import one_of, whole_number
 from rue._highs import Ended, Result
 from rue.errors import BadInput, SolverFailed
-from rue.recursion.inner.problem import Answer, Bounds, Layers, Problem, at_goal, blocked, no_option, unfold
+from rue.recursion.inner.layers import Bounds, Layers, ProgramAnswer, at_goal, blocked, no_option, unfold
+from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.table1 import put_ahead, put_choices, put_costs, put_products
 from rue.recursion.inner.template import Template
 
@@ -52,7 +53,8 @@ class Separable:
 
     def __init__(
         self,
-        problem: Problem,
+        tree: OptionTree,
+        place: int = 0,
         breakpoints: int = 3,
         backend: Literal["highs", "scip"] = "highs",
         nodes: int | None = None,
@@ -62,12 +64,12 @@ class Separable:
             raise BadInput(f"breakpoints is {breakpoints}; expected an odd number, 3 or more")
         if backend == "scip":
             _scip()
-        self.layers = unfold(problem, histories=False)
+        self.layers = unfold(tree, place, histories=False)
         self.breakpoints, self.backend, self.nodes = breakpoints, backend, nodes
         self._shut: Array | None = None
         self._program, self._pi, self._sets = Template(), np.empty(0, np.int64), np.empty((0, 0), np.int64)
 
-    def solve(self, value: Array, seconds: float = math.inf) -> Answer:
+    def solve(self, value: Array, seconds: float = math.inf) -> ProgramAnswer:
         """A good stochastic (s,t)-option, its true value, and what the approximation took it for."""
         layers = self.layers
         if not layers.nodes:
@@ -87,7 +89,7 @@ class Separable:
             result = self._program.solve(bounds, seconds)
         return self._answer(value, bounds, result)
 
-    def _answer(self, value: Array, bounds: Bounds, result: Result) -> Answer:
+    def _answer(self, value: Array, bounds: Bounds, result: Result) -> ProgramAnswer:
         layers = self.layers
         weight = careful = layers.careful(value)
         approximate = None
@@ -95,7 +97,7 @@ class Separable:
             weight = layers.normalised(_clean(result.x[self._pi]), careful)
             approximate = bounds.wait_and_see + bounds.scale * result.objective
         cost = layers.evaluate(value, weight)
-        return Answer(
+        return ProgramAnswer(
             result.status, float(cost.max()), bounds.wait_and_see, cost, weight, approximate=approximate
         )  # fmt: skip
 

@@ -26,14 +26,15 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._highs import Ended, Program
-from rue.recursion.inner.problem import Answer, Bounds, Problem, at_goal, blocked, no_option, unfold
+from rue.recursion.inner.layers import Bounds, ProgramAnswer, at_goal, blocked, no_option, unfold
+from rue.recursion.inner.option_tree import OptionTree
 
 
 class SequenceForm:
     """A kept linear program; the terminal values change its coefficients, and each solve starts from the last basis."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.layers = layers = unfold(problem, histories=True)
+    def __init__(self, tree: OptionTree, place: int = 0) -> None:
+        self.layers = layers = unfold(tree, place, histories=True)
         self._cell = np.nonzero(layers.reached)  # (entry, sample) with p_k > 0
         inner = layers.target >= 0
         self._parent = np.full(layers.nodes, -1)  # the entry that leads to each node
@@ -41,7 +42,7 @@ class SequenceForm:
         self._program: Program | None = None
         self._belief = np.full(layers.samples, 1 / layers.samples)
 
-    def solve(self, value: Array, seconds: float = math.inf) -> Answer:
+    def solve(self, value: Array, seconds: float = math.inf) -> ProgramAnswer:
         """The least worst-case expected cost of any n-step option, with proof."""
         layers = self.layers
         if not layers.nodes:
@@ -67,7 +68,9 @@ class SequenceForm:
         least = base + scale * self._weighted(excess, shut, (bounds.node_low[0] - base) / scale)
         bound = float(max(base, least) - self._rounding(bounds))
         ended = result.status
-        return Answer(ended, float(cost.max()), bound, cost, weight, self._belief.copy(), self._realisation(weight))
+        return ProgramAnswer(
+            ended, float(cost.max()), bound, cost, weight, self._belief.copy(), self._realisation(weight)
+        )
 
     def _load(self, coefficient: Array, upper: Array, start: Array) -> None:
         """Build the program, or overwrite its numbers: columns z, x; a row for each sample, then for each node."""

@@ -28,20 +28,21 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._highs import Ended, Result
-from rue.recursion.inner.problem import Answer, Bounds, Layers, Problem, at_goal, fold, no_option, unfold
+from rue.recursion.inner.layers import Bounds, Layers, ProgramAnswer, at_goal, fold, no_option, unfold
+from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.template import Template
 
 
 class Table1:
     """A kept mixed-integer program; it is built anew only if what must not be taken changes."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.layers = unfold(problem, histories=False)
+    def __init__(self, tree: OptionTree, place: int = 0) -> None:
+        self.layers = unfold(tree, place, histories=False)
         self._dead: Array | None = None
         self._program, self._pi = Template(), np.empty(0, np.int64)
         self._start: Array | None = None
 
-    def solve(self, value: Array, seconds: float = math.inf) -> Answer:
+    def solve(self, value: Array, seconds: float = math.inf) -> ProgramAnswer:
         """The least worst-case expected cost of a deterministic (s,t)-option; `choice` says which."""
         layers = self.layers
         if not layers.nodes:
@@ -58,14 +59,14 @@ class Table1:
         result = self._program.solve(bounds, seconds, (self._pi, start))
         return self._answer(value, bounds, result, careful)
 
-    def choice(self, answer: Answer) -> Array:  # [N]
+    def choice(self, answer: ProgramAnswer) -> Array:  # [N]
         """The choice at each slot; -1 where there is none."""
         choice = np.full(self.layers.nodes, -1)
         used = answer.weight > 0
         choice[self.layers.entry_node[used]] = self.layers.choice[used]
         return choice
 
-    def _answer(self, value: Array, bounds: Bounds, result: Result, careful: Array) -> Answer:
+    def _answer(self, value: Array, bounds: Bounds, result: Result, careful: Array) -> ProgramAnswer:
         layers = self.layers
         if result.status is Ended.INFEASIBLE:
             return no_option(layers, value)
@@ -77,7 +78,7 @@ class Table1:
         base = bounds.wait_and_see
         bound = base + bounds.scale * max(result.bound, 0.0)
         worst = float(cost.max())
-        return Answer(result.status, worst, min(bound, worst), cost, weight)
+        return ProgramAnswer(result.status, worst, min(bound, worst), cost, weight)
 
 
 def write(layers: Layers, dead: Array) -> tuple[Template, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._highs import TOLERANCE, Program, Result
-from rue.recursion.inner.problem import Bounds
+from rue.recursion.inner.layers import Bounds
 
 Number = float | Array | Callable[[Bounds], Array]
 

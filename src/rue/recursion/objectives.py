@@ -18,8 +18,8 @@ distribution over actions, which makes each state a matrix game. The adversary m
 begins, so R at the initial state with the regret gap is an *upper bound* on the policy's true max regret (first half of
 Prop. 5). It is exact for no class of models (see the paper's corrigendum).
 
-This file sets the game up and says what is proved; single steps are played in `adversary.py`, and the rest of this
-docstring is about them. Options of more steps are in `steps.py` and `options.py`, with their proof.
+This file sets the game up and says what is proved. Single steps are in `one_step.py`, and the rest of this docstring is
+about them; options of more steps are in `n_step.py` and `option_game.py`, with their proof.
 
 *Which policies count.* Those that reach a goal with probability one whatever samples the adversary picks; all others
 cost infinity. If there is none, the status is "infeasible" and the policy is a fallback.
@@ -33,7 +33,7 @@ it.
 *What is proved.* `objective` bounds R without κ. R + εw ≥ the backup of R + εw under the returned policy, for all
 samples, bounds from above; R − εw ≤ the backup of R − εw for every choice, under the adversary's answer to it,
 bounds from below every policy that counts. w bounds the number of steps; rounding and the error of V* are on the
-safe side. Where choices that cost the adversary nothing can go round for ever there may be no such w, and the lower
+safe side. Where choices that cost nothing can cycle for ever there may be no such w, and the lower
 end falls back to a weaker bound: the largest V*_k for cost, and else 0. The status is then "unproved", not "solved".
 
 *Pruning* (the paper's "Action Pruning") keeps the choices that are optimal in at least one sample, ties included. The
@@ -51,15 +51,14 @@ from rue._check import flag, one_of, real_number, whole_number
 from rue.errors import BadInput
 from rue.fallbacks import infeasible
 from rue.model import UMDP, typical_cost
-from rue.recursion import one_step_kernels as game
-from rue.recursion.n_steps import Task, solve_deterministic, solve_history, solve_stochastic
-from rue.recursion.one_step import Board, policy_at_hand, solve_mixed, solve_pure
+from rue.recursion import n_step
+from rue.recursion.one_step import StepGame, StepProblem, policy_at_hand, solve_mixed, solve_pure
+from rue.recursion.one_step_kernels import myopic_gap
 from rue.solution import Interval, Outcome, Run, Solver, Status
 from rue.values import OptimalValues, optimal_somewhere, optimal_values, regret_gap
 
-Options = Literal["deterministic", "stochastic", "history"]
-OPTIONS = ("deterministic", "stochastic", "history")
-Engine = Literal["auto", "highs", "scip"]
+OptionName = Literal["deterministic", "stochastic", "history"]
+EngineName = Literal["auto", "highs", "scip"]
 ENGINES = ("auto", "highs", "scip")
 
 # Options of more steps than this have more histories than any computer has room for; their counts alone would fill it.
@@ -78,14 +77,14 @@ class Recursion(Solver):
     """
 
     steps: int = 1
-    options: Options = "deterministic"
+    options: OptionName = "deterministic"
     prune: bool = field(default=True, kw_only=True)
     kappa: float = field(default=1e-9, kw_only=True)
-    engine: Engine = field(default="auto", kw_only=True)
+    engine: EngineName = field(default="auto", kw_only=True)
     breakpoints: int = field(default=3, kw_only=True)
 
     def __post_init__(self) -> None:
-        one_of("options", self.options, OPTIONS)
+        one_of("options", self.options, tuple(n_step.SOLVE))
         object.__setattr__(self, "steps", whole_number("steps", self.steps, 1, MOST_STEPS))
         flag("prune", self.prune)
         one_of("engine", self.engine, ENGINES)
@@ -100,26 +99,20 @@ class Recursion(Solver):
     needs_values: ClassVar[bool] = False
 
     def kernels(self) -> frozenset[str]:
-        """What `run` may call: from two steps on slots, and from three on, or for other options, also trees."""
-        wanted = {"one_step_kernels"}
-        if self.options != "deterministic":
-            wanted.add("option_kernels.improve_mixed")
-        if self.steps > 1:
-            wanted |= {
-                "layout_kernels",
-                "option_kernels.look_ahead",
-                "option_kernels.slot_rows",
-                "option_kernels.improve_slots",
-            }
-        if self.steps > 2 or (self.steps > 1 and self.options != "deterministic"):
-            wanted |= {"option_kernels.plans_of_slots", "option_kernels.tree_rows", "option_kernels.improve_trees"}
-        if self.steps > 1 and self.options == "stochastic":
-            wanted.add("option_kernels.improve_mixed_slots")
+        """Return the kernels that `run` may call: tables from two steps on, histories for three or other options."""
+        wanted = {"row_kernels", "one_step_kernels"}
+        if self.steps == 1:
+            return frozenset(wanted if self.options == "deterministic" else wanted | {"mixed_step_kernels"})
+        wanted |= {"option_tree_kernels", "node_kernels", "table_kernels", "table_search_kernels"}
+        if self.steps > 2 or self.options != "deterministic":
+            wanted.add("history_kernels")
+        if self.options == "stochastic":
+            wanted.add("mixed_table_kernels")
         return frozenset(wanted)
 
     @abstractmethod
     def gap(self, model: UMDP, values: OptimalValues | None) -> Array:  # [C, K]
-        """g_k of every choice; `values` are there if `needs_values` says so."""
+        """Return g_k of every choice; `values` is given if `needs_values` says so."""
 
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Set up the game, solve it with single choices, then, if wanted, with mixtures; prove what was found."""
@@ -128,48 +121,50 @@ class Recursion(Solver):
             values = optimal_values(model, run=run)
         if run.stop():
             return _give_up(model, values, run)
+        problem = self._problem(model, values)
+        if run.stop():
+            return _give_up(model, values, run)
+        game = StepGame.build(problem, randomised=False)
+        status = None
+        if game is not None:
+            if run.stop() or not game.start_above(self.kappa * game.scale, run):
+                return _give_up(model, values, run)
+            status = solve_pure(game, self.kappa * game.scale, run, self.name)
+        if self.steps > 1 and status is None and not model.graph.goal[model.graph.initial]:
+            return self._run_steps(problem, game, run)
+        if self.steps == 1 and self.options != "deterministic":
+            game = StepGame.randomised(problem, game, run)
+            if game is not None and status is None:
+                status = solve_mixed(game, self.kappa * game.scale, run, self.name)
+        if game is None:
+            return infeasible(model, run)
+        objective = game.prove(weaker=lambda: self._weaker_bound(model, run))
+        if self.steps > 1 and status:  # a limit came: the single steps, repeated, and no lower bound
+            objective = Interval(0.0, objective.upper)
+        run.report(f"{self.name}: proved", objective)
+        return Outcome(game.policy(model), objective, status or _verdict(objective, game.scale))
+
+    def _problem(self, model: UMDP, values: OptimalValues | None) -> StepProblem:
+        """Return the model with its gaps and the choices that were not pruned."""
         gap = self.gap(model, values)
         gap_error = 2 * values.error if values is not None and self.needs_values else 0.0
         kept = None
         if values is not None and self.prune:
             kept = optimal_somewhere(model, values, gap if self.needs_values else regret_gap(model, values))
-        if run.stop():
-            return _give_up(model, values, run)
-        board = Board.build(model, gap, gap_error, kept, randomised=False)
-        status = None
-        if board is not None:
-            if run.stop() or not board.start_above(self.kappa * board.scale, run):
-                return _give_up(model, values, run)
-            status = solve_pure(board, self.kappa * board.scale, run, self.name)
-        if self.steps > 1 and status is None and not model.graph.goal[model.graph.initial]:
-            scale = typical_cost(model)
-            task = Task(model, gap, gap_error, kept, board, self.name, self.steps, self.kappa * scale, scale)
-            return self._run_steps(task, run)
-        if self.steps == 1 and self.options != "deterministic":
-            board = Board.randomised(model, gap, gap_error, kept, board, run)
-            if board is not None and status is None:
-                status = solve_mixed(board, self.kappa * board.scale, run, self.name)
-        if board is None:
-            return infeasible(model, run)
-        objective = board.prove(weaker=lambda: self._weaker_bound(model, run))
-        if self.steps > 1 and status:  # a limit came: the single steps, repeated, and nothing from below
-            objective = Interval(0.0, objective.upper)
-        run.report(f"{self.name}: proved", objective)
-        return Outcome(board.policy(model), objective, status or _verdict(objective, board.scale))
+        return StepProblem(model, gap, gap_error, kept)
 
-    def _run_steps(self, task: Task, run: Run) -> Outcome:
-        """Options of more than one step."""
-        if self.options == "deterministic":
-            outcome = solve_deterministic(task, self.engine, run)
-        elif self.options == "history":
-            outcome = solve_history(task, self.engine, run)
-        else:
-            outcome = solve_stochastic(task, self.engine, self.breakpoints, run)
+    def _run_steps(self, step: StepProblem, single: StepGame | None, run: Run) -> Outcome:
+        """Solve with options of more than one step."""
+        model, scale = step.model, typical_cost(step.model)
+        problem = n_step.NStepProblem(
+            step, single, self.name, self.steps, self.kappa * scale, scale, self.engine, self.breakpoints
+        )
+        outcome = n_step.SOLVE[self.options](problem, run)
         objective = outcome.objective
         if not objective.lower > 0 and np.isfinite(objective.upper):
-            objective = Interval.proved(self._weaker_bound(task.model, run), objective.upper, f"{self.name}: R")
+            objective = Interval.proved(self._weaker_bound(model, run), objective.upper, f"{self.name}: R")
         run.report(f"{self.name}: proved", objective)
-        status = _verdict(objective, task.scale) if outcome.status is Status.SOLVED else outcome.status
+        status = _verdict(objective, scale) if outcome.status is Status.SOLVED else outcome.status
         return Outcome(outcome.policy, objective, status)
 
     def _weaker_bound(self, model: UMDP, run: Run) -> float:
@@ -188,7 +183,7 @@ class Regret(Recursion):
     needs_values = True
 
     def gap(self, model: UMDP, values: OptimalValues | None) -> Array:
-        """Q^gap of Prop. 1."""
+        """Return Q^gap of Prop. 1."""
         assert values is not None
         return regret_gap(model, values)
 
@@ -201,9 +196,9 @@ class MyopicRegret(Recursion):
     measures = "myopic regret"
 
     def gap(self, model: UMDP, values: OptimalValues | None) -> Array:
-        """C̄_k(s,a) − min_b C̄_k(s,b), over all actions, before pruning."""
+        """Return C̄_k(s,a) − min_b C̄_k(s,b), over all actions, before pruning."""
         gap = np.empty_like(model.cost)
-        game.myopic_gap(model.graph.choice_ptr, model.cost, gap)
+        myopic_gap(model.graph.choice_ptr, model.cost, gap)
         return _frozen(gap)
 
 
@@ -219,7 +214,7 @@ class WorstCase(Recursion):
     prune: bool = field(default=False, kw_only=True)
 
     def gap(self, model: UMDP, values: OptimalValues | None) -> Array:
-        """The cost itself."""
+        """Return the cost itself."""
         return model.cost
 
     def _weaker_bound(self, model: UMDP, run: Run) -> float:
@@ -227,13 +222,13 @@ class WorstCase(Recursion):
 
 
 def _verdict(objective: Interval, scale: float) -> Status:
-    """Solved, if what is proved leaves nothing open."""
+    """Return solved if the bounds meet, else unproved."""
     closed = np.isfinite(objective.upper) and objective.width <= CLOSED * objective.upper + CLOSED_AT_ZERO * scale
     return Status.SOLVED if closed else Status.UNPROVED
 
 
 def _give_up(model: UMDP, values: OptimalValues | None, run: Run) -> Outcome:
-    """A limit came before the game began: a policy, and no bound."""
+    """Return a policy without a bound: a limit came before the game began."""
     return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), run.stop() or Status.TIME_LIMIT)
 
 

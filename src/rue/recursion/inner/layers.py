@@ -1,9 +1,9 @@
-"""The n-step option problem, unfolded into layers, and what all engines need to know about it.
+"""One option of an `OptionTree`, unfolded into layers of explicit nodes, as programs in HiGHS need it.
 
     min over options o of  max over k of  E_k[ Σ_{t<n} g_k(s_t,a_t) + R(s_n) ],      R(goal) = 0
 
-An option starts in the root state, acts for n steps and stops early at a goal. The terminal values R are given with
-each solve; all else stays. There are two ways to unfold it:
+An option starts at its root, acts for n steps and stops early at a goal. The terminal values R are given with
+each solve; all else stays. There are two kinds of nodes:
 
 - *slots*, one node for each (t, state): the memory of the paper's options, π(s,a,t);
 - *histories*, one node for each path (s_0,a_0,s_1,…,s_t): the memory of options that recall everything.
@@ -12,7 +12,7 @@ With q_k(e) = paid_k(e) + Σ T_k c_k(target) for an entry e = (node, choice), c_
 the gap and what R adds where the option ends, both share one backward recursion.
 
 *What must not happen.* A gap or a terminal value of 1e100 or more stands for infinity: an option that meets it with a
-positive probability in some sample is worth infinity. That is decided on the graph, never by arithmetic.
+positive probability in some sample costs infinity. That is decided on the graph, never by arithmetic.
 """
 
 import math
@@ -25,45 +25,19 @@ import numpy as np
 from rue._arrays import Array, ranges
 from rue._highs import Ended
 from rue.errors import BadInput
-from rue.model import UMDP
+from rue.recursion.inner.option_tree import OptionTree
+from rue.recursion.inner.option_tree_kernels import INFINITE
 
-INFINITE = 1e100
 # Numbers (branches times samples) in one table above which a tree is refused; a few such tables are needed.
 LARGEST_TABLE = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """Everything but the terminal values."""
+class ProgramAnswer:
+    """The answer of a program.
 
-    trans_ptr: Array  # [C+1]
-    successor: Array  # [T]
-    goal: Array  # [S]
-    prob: Array  # [T, K]
-    gap: Array  # [C, K]
-    kept_ptr: Array  # [S+1]
-    kept: Array  # the choices that each state may use
-    steps: int
-    root: int
-
-    @classmethod
-    def of(cls, model: UMDP, gap: Array, kept: Array | None, steps: int, root: int) -> "Problem":
-        """The problem at a state of a model; `kept` is a mask over the choices, None for all."""
-        graph = model.graph
-        mask = np.ones(graph.choices, bool) if kept is None else kept
-        count = np.bincount(graph.choice_state[mask], minlength=graph.states)
-        ptr = np.concatenate(([0], np.cumsum(count)))
-        return cls(
-            graph.trans_ptr, graph.successor, graph.goal, model.prob, gap, ptr, np.flatnonzero(mask), steps, root
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What an engine found.
-
-    `value` is that of `weight`, evaluated exactly (up to rounding) whatever the engine believed; infinite where the
-    option is, or where there is none. `bound` is a lower bound on the value of every option of the engine's class.
+    `value` is that of `weight`, evaluated exactly (up to rounding) whatever the backend returned; infinite where the
+    option is, or where there is none. `bound` is a lower bound on the value of every option of the program's class.
     """
 
     status: Ended
@@ -73,16 +47,16 @@ class Answer:
     weight: Array  # [E]; for each node a distribution over its entries
     belief: Array | None = None  # [K]; weights of the samples that prove `bound`
     realisation: Array | None = None  # [E]; x(h,a), the product of the weights on the way to and at (h,a)
-    approximate: float | None = None  # what the engine's approximation took the value for
+    approximate: float | None = None  # the value according to the program's approximation
 
 
-class Engine(Protocol):
-    """How all engines are used: built from a problem, solved with terminal values."""
+class OptionProgram(Protocol):
+    """The interface of all programs: built for an option of a tree, solved with terminal values."""
 
     layers: "Layers"
 
-    def solve(self, value: Array, seconds: float = math.inf) -> Answer:
-        """The best option of the engine's class for the terminal values `value[S]`."""
+    def solve(self, value: Array, seconds: float = math.inf) -> ProgramAnswer:
+        """Return the best option of the program's class for the terminal values `value[S]`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +77,7 @@ class Layers:
     choice: Array  # [E]
     branch_ptr: Array  # [E+1]
     branch_entry: Array  # [B]
-    transition: Array  # [B]
+    transition: Array  # [B]; of the graph, as the choices are
     target: Array  # [B]; the next node; -1 where the option ends
     prob: Array  # [B, K]
     gap: Array  # [E, K]; zero where infinite
@@ -128,11 +102,11 @@ class Layers:
 
     @property
     def reached(self) -> Array:  # [E, K]
-        """Whether a sample can lead to the node of an entry."""
+        """Whether a sample can lead to the node of each entry."""
         return np.asarray(self.reach[self.entry_node] > 0)
 
     def paid(self, value: Array) -> tuple[Array, Array]:  # [E, K], [E, K]
-        """Gap plus expected terminal value of each entry, and where that is infinite."""
+        """Return the gap plus expected terminal value of each entry, and where that is infinite."""
         terminal = value[self.end_state]
         infinite = terminal >= INFINITE
         if not self.ends.size:
@@ -145,26 +119,26 @@ class Layers:
         )
 
     def backward(self) -> "Iterable[tuple[slice, slice, slice]]":
-        """Nodes, entries and branches of each step, the last step first."""
+        """Yield the nodes, entries and branches of each step, the last step first."""
         for t in reversed(range(self.steps)):
             first, last = self.layer_ptr[t], self.layer_ptr[t + 1]
             e, f = self.entry_ptr[first], self.entry_ptr[last]
             yield slice(first, last), slice(e, f), slice(self.branch_ptr[e], self.branch_ptr[f])
 
     def ahead(self, entry: slice, branch: slice, node: Array) -> Array:
-        """Σ T_k node[target] of the entries of a step."""
+        """Return Σ T_k node[target] of the entries of a step."""
         target = self.target[branch]
         part = np.where(target[:, None] >= 0, self.prob[branch] * node[target], 0.0)
         return fold(np.add, part, self._local(self.branch_ptr, entry), 0.0)
 
     def any_ahead(self, entry: slice, branch: slice, node: Array) -> Array:
-        """Whether some branch of an entry with a positive probability leads to a marked node."""
+        """Return whether some branch of each entry leads to a marked node with a positive probability."""
         target = self.target[branch]
         part = (target[:, None] >= 0) & (self.prob[branch] > 0) & node[target]
         return fold(np.logical_or, part, self._local(self.branch_ptr, entry), False)
 
     def over_entries(self, ufunc: np.ufunc, values: Array, node: slice, empty: float | bool) -> Array:
-        """A fold of the entries of each node of a step."""
+        """Fold the entries of each node of a step."""
         return fold(ufunc, values, self._local(self.entry_ptr, node), empty)
 
     @staticmethod
@@ -172,7 +146,7 @@ class Layers:
         return np.asarray(ptr[part.start : part.stop + 1] - ptr[part.start])
 
     def evaluate(self, value: Array, weight: Array) -> Array:  # [K]
-        """The expected cost of an option in each sample."""
+        """Return the expected cost of an option in each sample."""
         if not self.nodes:
             return np.zeros(self.samples)
         paid, infinite = self.paid(value)
@@ -186,7 +160,7 @@ class Layers:
         return np.asarray(np.where(bad[0], math.inf, cost[0]))
 
     def careful(self, value: Array) -> Array:  # [E]
-        """An option to fall back on: at each node the least cost if the adversary could change the sample there."""
+        """Return a fallback option: at each node the least cost if the adversary could change the sample there."""
         paid, infinite = self.paid(value)
         worst, weight = np.zeros((self.nodes, 1)), np.zeros(self.entries)
         reached = self.reached
@@ -205,7 +179,7 @@ class Layers:
         return weight
 
     def normalised(self, weight: Array, otherwise: Array) -> Array:  # [E]
-        """Distributions over the entries of each node from weights; `otherwise` where a node has none."""
+        """Return distributions over the entries of each node from weights; `otherwise` where a node has none."""
         weight = np.maximum(weight, 0.0)
         total = np.bincount(self.entry_node, weights=weight, minlength=self.nodes)[self.entry_node]
         empty = total <= 0
@@ -217,7 +191,7 @@ class Bounds:
     """Per-sample bounds by backward induction: the least and largest cost from an entry or node on, over all options.
 
     Entries that a sample must not take (`dead`) are left out, and so are nodes all whose entries are dead: these have
-    zeros. The largest of `node_low[0]` is the "wait and see" bound: no option of any class is worth less.
+    zeros. The largest of `node_low[0]` is the "wait and see" bound: no option of any class costs less.
     """
 
     paid: Array  # [E, K]
@@ -230,7 +204,7 @@ class Bounds:
 
     @classmethod
     def of(cls, layers: Layers, value: Array) -> "Bounds":
-        """All bounds for given terminal values."""
+        """Compute all bounds for given terminal values."""
         paid, infinite = layers.paid(value)
         shape = layers.nodes, layers.samples
         node_low, node_high, node_dead = np.zeros(shape), np.zeros(shape), np.zeros(shape, bool)
@@ -254,7 +228,7 @@ class Bounds:
     def scale(self) -> float:
         """The largest difference between two options at any node in one sample: programs divide by it.
 
-        Differences that are nothing but rounding count as none.
+        Differences that are only rounding count as none.
         """
         spread = float((self.node_high - self.node_low).max())
         largest = max(float(np.abs(self.node_high).max()), float(np.abs(self.node_low).max()))
@@ -262,7 +236,7 @@ class Bounds:
 
 
 def blocked(layers: Layers, dead: Array) -> Array:  # [E]
-    """Entries that some sample that can lead there must not take, or after which there are none left to take."""
+    """Return the entries that a sample that can lead there must not take, or after which it has none to take."""
     shut, shut_node = np.empty(layers.entries, bool), np.zeros((layers.nodes, 1), bool)
     reached = layers.reached
     for node, entry, branch in layers.backward():
@@ -273,7 +247,7 @@ def blocked(layers: Layers, dead: Array) -> Array:  # [E]
 
 
 def fold(ufunc: np.ufunc, values: Array, ptr: Array, empty: float | bool) -> Array:
-    """ufunc over values[ptr[i]:ptr[i+1]] for each i; `empty` where there are none."""
+    """Return ufunc over values[ptr[i]:ptr[i+1]] for each i; `empty` where there are none."""
     out = np.full((ptr.size - 1, *values.shape[1:]), empty, values.dtype)
     full = np.flatnonzero(np.diff(ptr))
     if full.size:
@@ -281,72 +255,78 @@ def fold(ufunc: np.ufunc, values: Array, ptr: Array, empty: float | bool) -> Arr
     return out
 
 
-def unfold(problem: Problem, *, histories: bool) -> Layers:
-    """The layers of a problem, as slots or as histories."""
-    states, samples = problem.goal.size, problem.prob.shape[1]
-    live = np.asarray((problem.prob > 0).any(axis=1))
-    state = np.array([] if problem.goal[problem.root] else [problem.root], np.int64)
-    reach = np.ones((state.size, samples))
+def unfold(tree: OptionTree, i: int, *, histories: bool) -> Layers:
+    """Return the layers of option i of a tree, with histories or with slots as nodes.
+
+    Nodes of slots are in the order of the tree's layers, so their entries are in the order of a table's weights.
+    """
+    model, states = tree.model, tree.model.choice_ptr.size - 1
+    state = tree.layer(i, 0)[tree.layer(i, 0) != model.goal].astype(np.int64)
+    reach = np.ones((state.size, tree.samples))
     nodes, entries, size = 0, 0, 0
-    rows: dict[str, list[Array]] = {name: [] for name in ("state", "reach", "length", "node", "choice")}
-    branches: dict[str, list[Array]] = {name: [] for name in ("entry", "transition", "target")}
+    parts: dict[str, list[Array]] = {
+        name: [] for name in ("state", "reach", "length", "node", "choice", "entry", "transition", "target")
+    }
     layer = [0]
-    for t in range(problem.steps):
-        length = problem.kept_ptr[state + 1] - problem.kept_ptr[state]
-        choice = problem.kept[ranges(problem.kept_ptr[state], length)]
+    for t in range(model.steps):
+        length = model.choice_ptr[state + 1] - model.choice_ptr[state]
+        choice = ranges(model.choice_ptr[state], length)
         local = np.repeat(np.arange(state.size), length)
-        fan = problem.trans_ptr[choice + 1] - problem.trans_ptr[choice]
+        fan = model.trans_ptr[choice + 1] - model.trans_ptr[choice]
         size += int(fan.sum())
-        _refuse_large(size, samples, t + 1, problem.steps)
-        transition = ranges(problem.trans_ptr[choice], fan)
+        _refuse_large(size, tree.samples, t + 1, model.steps)
+        transition = ranges(model.trans_ptr[choice], fan)
         entry = np.repeat(np.arange(choice.size), fan)
-        part = reach[local[entry]] * problem.prob[transition]
-        here = np.asarray((part > 0).any(axis=1)) if histories else live[transition]
-        transition, entry, part = transition[here], entry[here], part[here]
-        after = problem.successor[transition].astype(np.int64)
-        inner = np.flatnonzero(~problem.goal[after]) if t + 1 < problem.steps else np.empty(0, np.int64)
-        key = entry[inner] * states + after[inner] if histories else after[inner]
-        found, place = np.unique(key, return_inverse=True)
+        part = reach[local[entry]] * model.prob[transition]
+        if histories:
+            here = np.asarray((part > 0).any(axis=1))
+            transition, entry, part = transition[here], entry[here], part[here]
+        after = model.successor[transition].astype(np.int64)
+        inner = np.flatnonzero(after != model.goal) if t + 1 < model.steps else np.empty(0, np.int64)
+        if histories:
+            found, place = np.unique(entry[inner] * states + after[inner], return_inverse=True)
+            following = found % states
+        else:
+            following = tree.layer(i, t + 1)[: None if t + 1 < model.steps else 0].astype(np.int64)
+            number = np.zeros(states, np.int64)
+            number[following] = np.arange(following.size)
+            place = number[after[inner]]
         target = np.full(after.size, -1)
         target[inner] = nodes + state.size + place
-        for name, array in (("state", state), ("reach", reach), ("length", length), ("choice", choice)):
-            rows[name].append(array)
-        rows["node"].append(nodes + local)
-        for name, array in (("entry", entries + entry), ("transition", transition), ("target", target)):
-            branches[name].append(array)
+        here_parts = (state, reach, length, nodes + local, choice, entries + entry, transition, target)
+        for name, array in zip(parts, here_parts, strict=True):
+            parts[name].append(array)
         nodes, entries = nodes + state.size, entries + choice.size
         layer.append(nodes)
-        state = found % states
-        reach = np.zeros((found.size, samples))
+        reach = np.zeros((following.size, tree.samples))
         np.add.at(reach, place, part[inner])
         if not histories:
             reach = (reach > 0).astype(float)
-    return _assemble(problem, layer, rows, branches)
+        state = following
+    return _join(tree, layer, {name: np.concatenate(arrays) for name, arrays in parts.items()})
 
 
-def _assemble(
-    problem: Problem, layer: list[int], rows: dict[str, list[Array]], branches: dict[str, list[Array]]
-) -> Layers:  # fmt: skip
-    joined = {name: np.concatenate(parts) for name, parts in (rows | branches).items()}
-    choice, entry, transition = joined["choice"], joined["entry"], joined["transition"]
-    gap = problem.gap[choice]
+def _join(tree: OptionTree, layer: list[int], part: dict[str, Array]) -> Layers:
+    """Return layers of parts that were joined over all steps."""
+    model, choice, transition = tree.model, part["choice"], part["transition"]
+    gap = model.gap[choice]
     banned = gap >= INFINITE
-    after = problem.successor[transition]
-    ends = np.flatnonzero((joined["target"] < 0) & ~problem.goal[after])
+    after = model.successor[transition]
+    ends = np.flatnonzero((part["target"] < 0) & (after != model.goal))
     return Layers(
-        steps=problem.steps,
-        samples=problem.prob.shape[1],
+        steps=model.steps,
+        samples=tree.samples,
         layer_ptr=np.array(layer),
-        node_state=joined["state"],
-        reach=joined["reach"],
-        entry_ptr=np.concatenate(([0], np.cumsum(joined["length"]))),
-        entry_node=joined["node"],
-        choice=choice,
-        branch_ptr=np.searchsorted(entry, np.arange(choice.size + 1)),
-        branch_entry=entry,
-        transition=transition,
-        target=joined["target"],
-        prob=problem.prob[transition],
+        node_state=part["state"],
+        reach=part["reach"],
+        entry_ptr=np.concatenate(([0], np.cumsum(part["length"]))),
+        entry_node=part["node"],
+        choice=tree.choice_id[choice],
+        branch_ptr=np.searchsorted(part["entry"], np.arange(choice.size + 1)),
+        branch_entry=part["entry"],
+        transition=tree.transition[transition],
+        target=part["target"],
+        prob=model.prob[transition],
         gap=np.where(banned, 0.0, gap),
         banned=banned,
         ends=ends,
@@ -363,13 +343,13 @@ def _refuse_large(branches: int, samples: int, done: int, steps: int) -> None:
         )
 
 
-def at_goal(layers: Layers) -> Answer:
-    """The answer where the root is a goal: there is nothing to do."""
-    return Answer(Ended.OPTIMAL, 0.0, 0.0, np.zeros(layers.samples), np.empty(0))
+def at_goal(layers: Layers) -> ProgramAnswer:
+    """Return the answer where the root is a goal: there is nothing to do."""
+    return ProgramAnswer(Ended.OPTIMAL, 0.0, 0.0, np.zeros(layers.samples), np.empty(0))
 
 
-def no_option(layers: Layers, value: Array) -> Answer:
-    """The answer where every option is worth infinity."""
+def no_option(layers: Layers, value: Array) -> ProgramAnswer:
+    """Return the answer where every option costs infinity."""
     weight = layers.careful(value)
     cost = layers.evaluate(value, weight)
-    return Answer(Ended.INFEASIBLE, math.inf, math.inf, cost, weight)
+    return ProgramAnswer(Ended.INFEASIBLE, math.inf, math.inf, cost, weight)
