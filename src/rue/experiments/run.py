@@ -123,7 +123,7 @@ def run_experiment(
 
 
 def _place(task: Task) -> dict[str, str]:
-    """Return where a task stands in the tables of this experiment."""
+    """Return the group and size of a task in this experiment."""
     problem = task.problem
     return {"key": task.key, "group": problem.group, "size": problem.size, "problem": problem.model}
 
@@ -214,7 +214,7 @@ class _Processes:
             pipe.send(task)
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Return the tasks that have ended, after at most so many seconds."""
+        """Wait until a task ends, for `seconds` at most. Return the tasks that have ended."""
         return [self._receive(pipe) for pipe in wait_for_connections(list(self._running), seconds)]  # type: ignore[arg-type]
 
     def _receive(self, pipe: Connection) -> Ended:
@@ -239,7 +239,7 @@ class _Processes:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None:
-        """End all processes; those that are at work are killed."""
+        """End all processes; those with a task are killed."""
         for process, _task in self._running.values():
             process.kill()
         ending = self._idle | {pipe: process for pipe, (process, _) in self._running.items()}
@@ -287,7 +287,7 @@ class _GivenExecutor:
             raise BadInput(f"the executor takes no more tasks ({error}); what was done is in the store") from None
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Return the tasks that have ended, after at most so many seconds."""
+        """Wait until a task ends, for `seconds` at most. Return the tasks that have ended."""
         ended, _ = wait_for_futures(self._running, seconds, FIRST_COMPLETED)
         return [(self._running.pop(future), _result(future)) for future in ended]
 
