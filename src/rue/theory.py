@@ -35,8 +35,8 @@ every episode he is left with one sample, and the bound is the true max regret.
 *How, and what is proved.* Against a fixed policy the adversary has a Markov decision process with a state for each
 node where he moves and a choice for each sample. Whether all of his policies end is decided on the graph; if not, the
 regret is infinite. His best policy is found by policy iteration with sparse factorisations. The result is proved by
-two inequalities: v + εw ≥ the backup of v + εw in all samples bounds from above, and v − εw ≤ the backup of v − εw under
-his answer bounds from below, where w counts options. Rounding and the errors of V* are on the safe side.
+two inequalities: v + εw ≥ the backup of v + εw in all samples bounds from above, and v − εw ≤ the backup of v − εw
+under his answer bounds from below, where w counts options. Rounding and the errors of V* are on the safe side.
 """
 
 from dataclasses import dataclass
