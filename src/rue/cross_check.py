@@ -113,7 +113,7 @@ def check_judge(model: UMDP, policy: Policy, verdict: Evaluation) -> None:
 def _cost_and_steps(model: UMDP, policy: Policy, k: int) -> tuple[float, float]:
     """Return the expected cost and steps of a policy in a sample, by factorisation."""
     chain = PolicyChain.build(model, policy, k)
-    inner = np.flatnonzero(chain.structure()[0] & ~chain.goal)
+    inner = np.flatnonzero(chain.reached() & ~chain.goal)
     place = np.full(policy.nodes, inner.size)
     place[inner] = np.arange(inner.size)
     node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
