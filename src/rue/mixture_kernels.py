@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rue._arrays import Array
-from rue._jit import declare, helper, kernel
+from rue._jit import declare, kernel
 
 
 class SweptModel(NamedTuple):
@@ -25,26 +25,6 @@ class SweptModel(NamedTuple):
 declare(SweptModel, "i1 L1 L1 I1 F2 F2")
 
 
-@helper
-def _back_up(model, s, c, value, total, leave):
-    """Compute the cost of choice c with these values to follow, without the way back to s, and the chance to leave s.
-
-    `total[k]` becomes C̄_k(c) + Σ_{s'≠s} T_k(c, s') V_k(s'), and `leave[k]` becomes 1 − T_k(c, s).
-    """
-    trans_ptr, prob = model.trans_ptr, model.prob
-    samples = total.size
-    for k in range(samples):
-        total[k] = model.cost[c, k]
-        leave[k] = 0.0
-    for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
-        to = np.uint32(model.successor[t])
-        if to != s:
-            for k in range(samples):
-                if prob[t, k] > 0.0:
-                    leave[k] += prob[t, k]
-                    total[k] += prob[t, k] * value[to, k]
-
-
 @kernel("SweptModel f2 f2 l1 f1 float")
 def improve(model, weight, value, policy, gain, tolerance):
     """Improve a policy by one greedy Gauss–Seidel sweep; return how many choices changed.
@@ -53,7 +33,8 @@ def improve(model, weight, value, policy, gain, tolerance):
     leaves s, each state takes the choice with the least Σ_k weight_k(s) Q_k(c), and V_k(s) becomes Q_k of that choice.
     A choice is replaced only by one that is better by the tolerance; `gain[s]` is by how much.
     """
-    samples = model.prob.shape[1]
+    trans_ptr, prob = model.trans_ptr, model.prob
+    samples = prob.shape[1]
     total, leave, best_total = np.empty(samples), np.empty(samples), np.empty(samples)
     changed = 0
     for i in range(model.order.size):
@@ -66,7 +47,16 @@ def improve(model, weight, value, policy, gain, tolerance):
             c = policy[s] if j < 0 else model.choice_ptr[s] + j
             if j >= 0 and c == policy[s]:
                 continue
-            _back_up(model, s, c, value, total, leave)
+            for k in range(samples):
+                total[k] = model.cost[c, k]
+                leave[k] = 0.0
+            for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
+                to = np.uint32(model.successor[t])
+                if to != s:
+                    for k in range(samples):
+                        if prob[t, k] > 0.0:
+                            leave[k] += prob[t, k]
+                            total[k] += prob[t, k] * value[to, k]
             score = 0.0
             for k in range(samples):
                 total[k] = total[k] / leave[k] if leave[k] > 0.0 else np.inf
@@ -92,14 +82,25 @@ def improve(model, weight, value, policy, gain, tolerance):
 @kernel("SweptModel l1 b2 f2 int float")
 def evaluate_policy(model, policy, proper, value, sweeps, tolerance):
     """Evaluate a policy where it is proper, by Gauss–Seidel sweeps; return the last sweep's largest relative change."""
-    samples = model.prob.shape[1]
+    trans_ptr, prob = model.trans_ptr, model.prob
+    samples = prob.shape[1]
     total, leave = np.empty(samples), np.empty(samples)
     largest = np.inf
     for _ in range(sweeps):
         largest = 0.0
         for i in range(model.order.size):
             s = model.order[i]
-            _back_up(model, s, policy[s], value, total, leave)
+            c = policy[s]
+            for k in range(samples):
+                total[k] = model.cost[c, k]
+                leave[k] = 0.0
+            for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
+                to = np.uint32(model.successor[t])
+                if to != s:
+                    for k in range(samples):
+                        if prob[t, k] > 0.0:
+                            leave[k] += prob[t, k]
+                            total[k] += prob[t, k] * value[to, k]
             for k in range(samples):
                 if proper[s, k]:
                     now = total[k] / leave[k]

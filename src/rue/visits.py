@@ -15,6 +15,7 @@ is checked: with τ − Pτ ≥ δ > 0, the departures are off by τᵀ|b + Pᵀ
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ MOST_PASSED = 10**10
 def expected_visits(model: UMDP, policy: Policy, sample: int) -> Array:  # [N]
     """Return how often each node is visited before the goal; infinite where the policy may stay for ever."""
     chain = PolicyChain.build(model, policy, sample)
-    reached, endless = chain.structure()
+    reached, endless = chain.reached(), chain.endless()
     passing = reached & ~endless & ~chain.goal
     visits = np.where(reached & endless, np.inf, 0.0)
     leave = np.bincount(chain.source, np.where(chain.source != chain.target, chain.prob, 0.0), chain.goal.size)
@@ -115,21 +116,30 @@ class PolicyChain:
             goal=graph.goal[policy.node_state],
         )
 
-    def structure(self) -> tuple[Array, Array]:  # [N], [N]
-        """Return which nodes are visited, and which lie in a closed component that is no goal: exact, on the graph."""
+    def edges(self) -> Any:
+        """Return the graph as a sparse matrix; one more node, the last, leads to all start nodes."""
         from scipy.sparse import csr_array  # slow to import
-        from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-        nodes = self.goal.size
-        begin = np.flatnonzero(self.start > 0)
+        nodes, begin = self.goal.size, np.flatnonzero(self.start > 0)
         source, target = np.append(self.source, np.full(begin.size, nodes)), np.append(self.target, begin)
-        edges = csr_array((np.ones(source.size), (source, target)), shape=(nodes + 1, nodes + 1))
-        reached = np.zeros(nodes + 1, bool)
-        reached[breadth_first_order(edges, nodes, return_predecessors=False)] = True
-        parts, part = connected_components(edges, directed=True, connection="strong")
+        return csr_array((np.ones(source.size), (source, target)), shape=(nodes + 1, nodes + 1))
+
+    def reached(self) -> Array:  # [N]
+        """Return which nodes are visited."""
+        from scipy.sparse.csgraph import breadth_first_order
+
+        seen = np.zeros(self.goal.size + 1, bool)
+        seen[breadth_first_order(self.edges(), self.goal.size, return_predecessors=False)] = True
+        return seen[:-1]
+
+    def endless(self) -> Array:  # [N]
+        """Return which nodes lie in a closed component that is no goal: exact, on the graph."""
+        from scipy.sparse.csgraph import connected_components
+
+        parts, part = connected_components(self.edges(), directed=True, connection="strong")
         left = np.zeros(parts, bool)
-        left[part[source[part[source] != part[target]]]] = True
-        return reached[:-1], ~left[part[:-1]] & ~self.goal
+        left[part[self.source[part[self.source] != part[self.target]]]] = True
+        return np.asarray(~left[part[:-1]] & ~self.goal)
 
 
 def _departures(chain: PolicyChain, passing: Array, leave: Array) -> Array:  # [N]

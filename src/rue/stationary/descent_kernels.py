@@ -63,9 +63,10 @@ declare(PolicyValues, "f2 f1 l1")
 def mutable_record(name: str, integers: str, floats: str) -> Callable[[], Any]:
     """Declare a record of named numbers that kernels can change; return a function that makes one, all zero."""
     fields = [(field, np.int64) for field in integers.split()] + [(field, np.float64) for field in floats.split()]
+    dtype = np.dtype((np.record, np.dtype(fields, align=True)))
 
     def new() -> Any:
-        return np.zeros(1, np.dtype(fields, align=True)).view(np.recarray)[0]
+        return np.zeros(1, dtype)[0]
 
     WORDS[name] = typeof(new())
     return new

@@ -248,15 +248,18 @@ class _BranchAndBound:
                 if run.stop():
                     break
         measured.sort(key=lambda pair: pair[0])
-        for number, (_, local) in enumerate(measured[:DESCENTS]):
+        for number, (regret, local) in enumerate(measured[:DESCENTS]):
             if number == 0:
                 self.best.offer(self.problem.by_state(local))
             if run.seconds < until and not run.stop():
-                self.improve(local, run, DESCENT_ROUNDS, until)
+                self.descend(local, regret, run, DESCENT_ROUNDS, until)
 
-    def improve(self, local: Array, run: Run, rounds: int, until: float = np.inf) -> None:
-        """Change one choice at a time as long as that helps, and judge the result."""
-        before = self._measure(local)
+    def improve(self, local: Array, run: Run, rounds: int) -> None:
+        """Improve a policy by descent, and judge the result."""
+        self.descend(local, self._measure(local), run, rounds)
+
+    def descend(self, local: Array, before: tuple[float, float], run: Run, rounds: int, until: float = np.inf) -> None:
+        """Change one choice of a policy of known regret at a time as long as that helps, and judge the result."""
         now = descent.new_descent()
         now.max_regret, now.mean_regret = before
         for _ in range(rounds):
@@ -269,7 +272,7 @@ class _BranchAndBound:
 
     def search(self, run: Run, most_nodes: float = np.inf, until: float = np.inf) -> _Ending:
         """Branch and bound until the gap is closed or a limit is reached."""
-        cursor = self.cursor
+        cursor, nodes = self.cursor, int(self.cursor.nodes)
         while True:
             self.cut = cursor.cut = min(self.cut, self.best.cut)
             cursor.best = min(self.best.upper, descent.ENDLESS)
@@ -277,15 +280,16 @@ class _BranchAndBound:
             if self.lower >= self.cut or self._finished():
                 return _Ending(self.lower, self._conclusion())
             stopped = run.stop()
-            if stopped or cursor.nodes >= most_nodes or run.seconds >= until:
+            if stopped or nodes >= most_nodes or run.seconds >= until:
                 return _Ending(self.lower, stopped or Status.ITERATION_LIMIT)
-            self._report(run, f"milp: {cursor.nodes} nodes, {cursor.open} open")
-            nodes = int(cursor.nodes)
+            self._report(run, f"milp: {nodes} nodes, {cursor.open} open")
             cursor.last = int(np.ceil(min(nodes + run.limits.iterations - run.iterations, most_nodes, 1 << 60)))
             cursor.budget, cursor.tolerance = self.budget, self.best.precision
             code = kernel.search(self.problem.local, *self.node, self.pool, cursor)
-            run.iterations += int(cursor.nodes) - nodes
-            run.count("nodes", int(cursor.nodes) - nodes)
+            opened = int(cursor.nodes) - nodes
+            nodes += opened
+            run.iterations += opened
+            run.count("nodes", opened)
             if code in (kernel.FOUND, kernel.LEAF):
                 self._judge_candidate(run, leaf=code == kernel.LEAF)
             elif code == kernel.FULL:

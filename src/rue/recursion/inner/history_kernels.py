@@ -49,10 +49,10 @@ declare(NewRow, "i1 i1 f1 f1 f2")
 
 HistoryMemory = namedtuple("HistoryMemory", "walk best columns game row")
 HistoryMemory.__doc__ = """Memory of column generation."""
-declare(HistoryMemory, "Walk BestTree Columns GameMemory NewRow")
+declare(HistoryMemory, "HistoryWalk BestTree Columns GameMemory NewRow")
 
 
-@kernel("OptionModel SlotLayers Tables i1 Mixtures Walk i2")
+@kernel("OptionModel SlotLayers Tables i1 Mixtures HistoryWalk i2")
 def plans_of_tables(model, layers, tables, choice, mixtures, walk, number):
     """Give every option the plan of a deterministic table; slots that the table does not use take `choice[S]`."""
     for i in range(layers.root.size):
@@ -77,7 +77,7 @@ def plans_of_tables(model, layers, tables, choice, mixtures, walk, number):
             level = _next_node(model, walk, level)
 
 
-@kernel("l1 OptionModel SlotLayers Mixtures OptionRows Walk i1")
+@kernel("l1 OptionModel SlotLayers Mixtures OptionRows HistoryWalk i1")
 def mixture_rows(places, model, layers, mixtures, rows, walk, number):
     """Compute the rows of options that are mixtures of plans."""
     for x in range(places.size):

@@ -83,7 +83,7 @@ def table_nodes(i, model, layers, tables, graph):
     return node_state, node_entries, choice, share, following
 
 
-@kernel("int OptionModel SlotLayers Mixtures GraphView Walk")
+@kernel("int OptionModel SlotLayers Mixtures GraphView HistoryWalk")
 def mixture_nodes(i, model, layers, mixtures, graph, walk):
     """Return option i, a mixture, as a part: a node for each history that a plan of the mixture visits.
 

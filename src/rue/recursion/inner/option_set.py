@@ -16,7 +16,7 @@ from rue.controllers import Part
 from rue.model import Graph
 from rue.recursion.inner.matrix_kernels import GameMemory
 from rue.recursion.inner.option_tree import OptionTree
-from rue.recursion.inner.option_tree_kernels import BestTree, Found, OptionRows, Round, Walk
+from rue.recursion.inner.option_tree_kernels import BestTree, Found, HistoryWalk, OptionRows, Round
 from rue.solution import Run
 
 # Numbers of rows that are computed between two checks of the clock.
@@ -101,11 +101,11 @@ class OptionSet(ABC):
         self.tree = tree
         self.make_rows(np.arange(tree.size))
 
-    def new_walk(self) -> Walk:
+    def new_walk(self) -> HistoryWalk:
         """Return memory for a walk over histories."""
         levels = self.tree.model.steps + 1
         state, choice, transition, place, next_place = np.empty((5, levels), np.int64)
-        return Walk(state, choice, transition, place, next_place, np.empty((levels, self.tree.samples)))
+        return HistoryWalk(state, choice, transition, place, next_place, np.empty((levels, self.tree.samples)))
 
     def new_search(self, places: Array) -> BestTree:
         """Return memory for the search of the best tree of the options at some places."""

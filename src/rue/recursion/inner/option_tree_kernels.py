@@ -10,8 +10,8 @@ nowhere else. `HUGE` stands for infinity: a choice that must not be taken.
 numbered and never stored. The *place* of a history is its rank in a depth-first walk over all histories of its root, so
 the sizes of subtrees (`count_histories`) are enough to find it.
 
-*Walk.* A `Walk` is a path from the root to the present history. `_take` decides on a choice at a level, `_next_outcome`
-moves to the next outcome of that choice, one level below, with its place and its probability in each sample. Every pass
+*Walk.* A `HistoryWalk` is a path from the root to the present history. `_take` decides on a choice at a level,
+`_next_outcome` moves to the next outcome of that choice, one level below, with its place and its probability in each sample. Every pass
 over histories is built of these two: the search for the best tree against a belief (`_best_tree`), that tree as a plan
 (`_tree_plan`), the cost of a plan (`_plan_cost`), its row (`_add_plan`), the plan of a table (`history_kernels`) and
 the controller of a mixture (`node_kernels`). A *plan* lists the choices of a pure tree, depth first.
@@ -59,12 +59,12 @@ Tables = namedtuple("Tables", "ptr weight")
 Tables.__doc__ = """Policies of state and time: `weight[ptr[slot] + a]` for choice a of a slot."""
 declare(Tables, "l1 f1")
 
-Walk = namedtuple("Walk", "state choice transition place next_place held")
-Walk.__doc__ = """A path of histories, by level: state, choice taken, its next transition, place, next place below.
+HistoryWalk = namedtuple("HistoryWalk", "state choice transition place next_place held")
+HistoryWalk.__doc__ = """A path of histories, by level: state, choice, its next transition, place, next place below.
 
 `held[level, k]` is the weight of the history in sample k: its probability times `held[0, k]`.
 """
-declare(Walk, "l1 l1 l1 l1 l1 f2")
+declare(HistoryWalk, "l1 l1 l1 l1 l1 f2")
 
 BestTree = namedtuple("BestTree", "taken choice total least")
 BestTree.__doc__ = """The search for the best tree: its choices by place.
@@ -75,7 +75,7 @@ declare(BestTree, "i1 l1 f1 f1")
 
 TreeSearch = namedtuple("TreeSearch", "model last_cost walk best stop")
 TreeSearch.__doc__ = """All that the search for the best tree needs; it gives up when `stop[0]` is set."""
-declare(TreeSearch, "OptionModel f2 Walk BestTree b1")
+declare(TreeSearch, "OptionModel f2 HistoryWalk BestTree b1")
 
 Round = namedtuple("Round", "last_cost lowered value weight level tolerance accept until stop")
 Round.__doc__ = """What a round of improvement is given.

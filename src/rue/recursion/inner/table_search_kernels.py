@@ -62,7 +62,7 @@ TableMemory = namedtuple("TableMemory", "walk best search last beliefs flow plan
 TableMemory.__doc__ = (
     """Memory of the search: also a plan and its cost, and the weights of a table. `budget` is a number of nodes."""
 )
-declare(TableMemory, "Walk BestTree TableSearch LastTime Beliefs Flow i1 f1 f1 int")
+declare(TableMemory, "HistoryWalk BestTree TableSearch LastTime Beliefs Flow i1 f1 f1 int")
 
 
 @kernel("l1 OptionModel SlotLayers Tables OptionRows Round Found TableMemory")
