@@ -43,8 +43,10 @@ class CellGrid:
             raise ValueError(f"it has {self.heading.size} headings for {actions} actions")
         if self.heading is not None and not np.isfinite(self.heading).all():
             raise ValueError("some action has no heading; expected one for each, or none at all")
-        degrees = _numbers(layout, "longitude", self.columns), _numbers(layout, "latitude", self.rows)
-        self.degrees = degrees if self.metric and all(one is not None and one.size > 1 for one in degrees) else None
+        longitude, latitude = _numbers(layout, "longitude", self.columns), _numbers(layout, "latitude", self.rows)
+        self.degrees: tuple[Any, ...] = ()  # functions from places to degrees and back, across and up
+        if self.metric and longitude is not None and latitude is not None and min(self.rows, self.columns) > 1:
+            self.degrees = _linear(self.x, longitude), _linear(self.y, latitude)
         self.depth = _numbers(layout, "depth", self.rows, self.columns)  # metres, not a number on land
         self.shallow = None if layout.get("shallow") is None else float(layout["shallow"])  # metres
         deep = self.depth is not None and self.shallow is not None and min(self.rows, self.columns) > 1
@@ -99,3 +101,8 @@ def _numbers(layout: Mapping[str, Any], name: str, *shape: int) -> Array | None:
     if shape and values.size != np.prod(shape):
         raise ValueError(f"it has {values.size} numbers of {name}; expected {np.prod(shape)}")
     return values.reshape(shape or -1)
+
+
+def _linear(place: Array, degrees: Array) -> tuple[np.poly1d, np.poly1d]:
+    """Return functions from places on an axis to degrees and back."""
+    return np.poly1d(np.polyfit(place, degrees, 1)), np.poly1d(np.polyfit(degrees, place, 1))

@@ -72,6 +72,10 @@ class MethodStyle(NamedTuple):
         return {"color": self.colour, "marker": self.marker, "markersize": size, "linewidth": 1.4, **edge}
 
 
+Styles = Mapping[str, MethodStyle]
+DrawPanel = Callable[[Axes, Group, Styles], None]
+
+
 def draw_experiment(results: Results) -> list[Picture]:
     """Draw all figures of an experiment that it has results for; none if all of its runs failed."""
     caption = (
@@ -103,9 +107,9 @@ def draw_experiment(results: Results) -> list[Picture]:
 def draw_regret(results: Results, samples: Samples = "train") -> Figure:
     """Draw the mean normalised max regret over the size of problems, with confidence bands."""
 
-    def draw(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
+    def draw(axes: Axes, group: Group, styles: Styles) -> None:
         _draw_over_size(axes, group, styles, group.normalised(samples), t_band)
-        axes.set(ylim=(0, _regret_end(axes)), ylabel=f"{REGRET} ({samples})")
+        axes.set(ylim=(0, 1.04 * max(1.0, axes.dataLim.y1)), ylabel=f"{REGRET} ({samples})")
 
     groups = _with_numbers(results, lambda group: group.normalised(samples))
     if not groups and samples == "test":
@@ -117,7 +121,7 @@ def draw_regret(results: Results, samples: Samples = "train") -> Figure:
 def draw_seconds(results: Results) -> Figure:
     """Draw the mean seconds of the solver over the size of problems, with confidence bands."""
 
-    def draw(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
+    def draw(axes: Axes, group: Group, styles: Styles) -> None:
         _draw_over_size(axes, group, styles, group.seconds, bootstrap_band)
         if (group.seconds > 0).any():
             axes.set_yscale("log")
@@ -178,10 +182,7 @@ def _with_numbers(results: Results, numbers: Callable[[Group], Array]) -> list[G
 
 
 def _draw_panels(
-    groups: Sequence[Group],
-    draw: Callable[[Axes, Group, Mapping[str, MethodStyle]], None],
-    legend: bool = True,
-    size: tuple[float, float] = (4.8, 3.7),
+    groups: Sequence[Group], draw: DrawPanel, legend: bool = True, size: tuple[float, float] = (4.8, 3.7)
 ) -> Figure:
     """Draw one panel for each group, and one legend for all of them."""
     if not groups:
@@ -203,9 +204,7 @@ def _draw_panels(
     return figure
 
 
-def _draw_over_size(
-    axes: Axes, group: Group, styles: Mapping[str, MethodStyle], numbers: Array, band: Callable[[Array], Band]
-) -> None:
+def _draw_over_size(axes: Axes, group: Group, styles: Styles, numbers: Array, band: Callable[[Array], Band]) -> None:
     """Draw lines over sizes with bands; for a single size, points side by side."""
     single = len(group.sizes) == 1
     place = np.zeros(1) if single else _size_places(group)
@@ -258,12 +257,7 @@ def _write_sizes(axes: Axes, group: Group, place: Array) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _regret_end(axes: Axes) -> float:
-    """Return the end of the regret axis: 1 if all values are below."""
-    return max(1.0, float(axes.dataLim.y1)) * 1.04
-
-
-def _draw_points(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
+def _draw_points(axes: Axes, group: Group, styles: Styles) -> None:
     """Draw the front, and the points of methods with their names."""
     moments = [describe(column) for column in group.normalised("train").T]
     regret = np.array([one.mean for one in moments])
@@ -284,7 +278,7 @@ def _draw_points(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) ->
         axes.set_xscale("log")
         style.log_ticks(axes.xaxis)
         axes.margins(x=0.15)  # names are beside the outermost points
-    axes.set(xlabel="seconds (mean)", ylabel=f"{REGRET} (train, mean)", ylim=(0, _regret_end(axes)))
+    axes.set(xlabel="seconds (mean)", ylabel=f"{REGRET} (train, mean)", ylim=(0, 1.04 * max(1.0, axes.dataLim.y1)))
     if not known.all():
         text = "no finite mean: " + ", ".join(np.array(group.methods)[~known])
         axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", fontsize=style.SMALL, color=style.FAINT)
@@ -310,7 +304,7 @@ def _place_names(axes: Axes) -> None:
         taken.append(name.get_window_extent())
 
 
-def _draw_ratios(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
+def _draw_ratios(axes: Axes, group: Group, styles: Styles) -> None:
     """Draw a row for each method, the one with the least median on top, on a log axis that begins at 1."""
     ratio = group.ratio[group.bound > 0]
     columns = [np.sort(column[~np.isnan(column)]) for column in ratio.T]

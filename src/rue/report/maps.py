@@ -170,7 +170,7 @@ class _Map:
     def __init__(self, model: UMDP, grid: CellGrid, panels: Sequence[MapPanel], *, at_a_time: bool) -> None:
         self.model, self.grid, self.panels = model, grid, panels
         self.at_a_time = at_a_time  # squares show the probability to be there at a time instead of expected visits
-        self.on, self.has_degrees = grid.cell >= 0, grid.degrees is not None
+        self.on, self.has_degrees = grid.cell >= 0, bool(grid.degrees)
         self.across, self.width = _arrangement(grid, len(panels))  # panels side by side, and inches of each
         self.height = self.width * grid.rows / grid.columns
         self.inches = self.width / grid.columns  # of a cell
@@ -180,8 +180,7 @@ class _Map:
         self.costs = Normalize(float(cost.min()), float(cost.max()))
         self.has_bar = bool(cost.min() < cost.max())
         visits = [one.visits[self.on & ~model.graph.goal] for one in panels if one.visits is not None]
-        self.visits = np.concatenate([np.empty(0), *visits])  # of all squares in any panel
-        self.visits = self.visits[self.visits >= LEAST_VISITS]
+        self.visits = np.array([one for panel in visits for one in panel if one >= LEAST_VISITS])  # of all squares
         self.finite = self.visits[np.isfinite(self.visits)]
         self.full = float(np.clip(self.finite.max(initial=0.0), LEAST_VISITS, MOST_FULL))  # visits of a full square
         self.stride = ceil(max(grid.rows, grid.columns) / MOST_CURRENTS)  # cells from one current to the next
@@ -193,6 +192,7 @@ class _Map:
     def draw(self) -> Figure:
         """Return the whole figure."""
         figure, axes = self._build(list(self._signs()))
+        size = float(np.clip(self.inches * style.POINTS * 0.6, 6.0, 13.0))  # of marks, in points
         for number, panel in enumerate(self.panels):
             last = number % self.across == self.across - 1 or number == len(self.panels) - 1
             self._draw_axes(axes[number], panel.title, first=number % self.across == 0, last=last)
@@ -200,7 +200,8 @@ class _Map:
             self._draw_currents(axes[number], panel)
             if panel.visits is not None and panel.chance is not None:
                 self._draw_policy(axes[number], panel.visits, panel.chance)
-            self._draw_ends(axes[number])
+            for name, cells in self._ends.items():  # the start is behind arrows and letters
+                axes[number].plot(*self.grid.places(cells), **_end_mark(name, size))
         if self.has_bar:
             high = float(np.clip(self.height, 1.2, 4.0)) / self.height
             left = 1 + (DEGREES + 0.4 if self.has_degrees else 0.2) / self.width
@@ -256,8 +257,7 @@ class _Map:
 
     def _draw_axes(self, axes: Axes, title: str, *, first: bool, last: bool) -> None:
         """Draw the title, ticks, labels and the borders of cells."""
-        grid = self.grid
-        x, y = grid.x_edge, grid.y_edge
+        grid, x, y = self.grid, self.grid.x_edge, self.grid.y_edge
         axes.set(xlim=(x[0], x[-1]), ylim=(y[-1], y[0]), xlabel=grid.axis[0], ylabel=grid.axis[1] if first else "")
         axes.set_title(title, loc="left", pad=22.0 if self.has_degrees else 8.0, linespacing=1.3)
         axes.locator_params(nbins=8, integer=not grid.metric, min_n_ticks=1, steps=[1, 2, 5, 10])
@@ -278,11 +278,8 @@ class _Map:
 
     def _add_arrows(self, axes: Axes, state: Array, east: Array, north: Array, *, width: float, **look: Any) -> None:
         """Draw arrows at states; their lengths and widths are in cells."""
-        unit = self.grid.unit
-        axes.quiver(
-            *self.grid.places(self.grid.cell[state]), east * unit, north * self.grid.up,
-            angles="xy", units="xy", scale_units="xy", scale=1, width=width * unit, **HEAD, **look,
-        )  # fmt: skip
+        grid, look = self.grid, {"angles": "xy", "units": "xy", "scale_units": "xy", "scale": 1, **HEAD, **look}
+        axes.quiver(*grid.places(grid.cell[state]), east * grid.unit, north * grid.up, width=width * grid.unit, **look)
 
     def _draw_ground(self, axes: Axes, panel: MapPanel) -> None:
         """Draw entry costs, land, obstacles and depths."""
@@ -349,12 +346,6 @@ class _Map:
             text = "" if share >= 1 - style.SURE else f"\n{style.share_text(float(share))}"
             axes.text(x, y, _letter(int(a)) + text, **look)
 
-    def _draw_ends(self, axes: Axes) -> None:
-        """Draw the start and the goals. The start is behind arrows and letters."""
-        size = float(np.clip(self.inches * style.POINTS * 0.6, 6.0, 13.0))
-        for name, cells in self._ends.items():
-            axes.plot(*self.grid.places(cells), **_end_mark(name, size))
-
     def _signs(self) -> Iterator[Patch | Line2D]:
         """Yield the legend entries of all that some panel shows. Arrows and squares have their sizes on the map."""
         grid, inches = self.grid, self.inches
@@ -403,21 +394,15 @@ def _arrangement(grid: CellGrid, panels: int) -> tuple[int, float]:
 
 def _add_degrees(axes: Axes, grid: CellGrid, last: bool) -> None:
     """Add axes with longitude above and, for the last panel of a row, latitude at the right."""
-    assert grid.degrees is not None
-    above = axes.secondary_xaxis("top", functions=_linear(grid.x, grid.degrees[0]))
+    above = axes.secondary_xaxis("top", functions=grid.degrees[0])
     sides: list[tuple[Any, Any, str]] = [(above, above.xaxis, "EW")]
     if last:
-        right = axes.secondary_yaxis("right", functions=_linear(grid.y, grid.degrees[1]))
+        right = axes.secondary_yaxis("right", functions=grid.degrees[1])
         sides.append((right, right.yaxis, "NS"))
     for side, axis, letters in sides:
         axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         axis.set_major_formatter(lambda value, _, names=letters: f"{abs(value):.2f}°{names[int(value < 0)]}")
         side.tick_params(length=3, colors=style.FAINT, labelsize=style.SMALL - 0.5)
-
-
-def _linear(place: Array, degrees: Array) -> Any:
-    """Return functions from places on an axis to degrees and back."""
-    return np.poly1d(np.polyfit(place, degrees, 1)), np.poly1d(np.polyfit(degrees, place, 1))
 
 
 def _sign(marker: Any, inches: float, label: str, color: str, **look: Any) -> Line2D:

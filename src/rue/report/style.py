@@ -1,8 +1,7 @@
 """What all figures share: colours, font sizes, number formats, and how a figure becomes a file or a part of a page.
 
-The colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart. Colour scales go
-from light to dark, so that they also work in grey. Figures are made without pyplot and without global state, and equal
-figures give equal files. `rue.mplstyle` has the settings of matplotlib.
+People with any kind of colour vision can tell the colours apart (Okabe and Ito); colour scales also work in grey.
+Figures are made without pyplot, and equal figures give equal files. `rue.mplstyle` has the settings of matplotlib.
 """
 
 import math
