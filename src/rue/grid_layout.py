@@ -28,7 +28,7 @@ class CellGrid:
         if size is not None and not 1 / LARGEST <= float(size) <= LARGEST:
             raise ValueError(f"its cells have a size of {size} metres")
         self.metric = size is not None  # kilometres go up, rows go down
-        self.unit = float(size) / 1000.0 if self.metric else 1.0  # side of a cell, in the units of the axes
+        self.unit = 1.0 if size is None else float(size) / 1000.0  # side of a cell, in the units of the axes
         begin = 0.5 * self.metric
         self.x = (np.arange(self.columns) + begin) * self.unit  # middles of cells
         self.y = (np.arange(self.rows)[:: -1 if self.metric else 1] + begin) * self.unit
@@ -49,8 +49,9 @@ class CellGrid:
             self.degrees = _linear(self.x, longitude), _linear(self.y, latitude)
         self.depth = _numbers(layout, "depth", self.rows, self.columns)  # metres, not a number on land
         self.shallow = None if layout.get("shallow") is None else float(layout["shallow"])  # metres
-        deep = self.depth is not None and self.shallow is not None and min(self.rows, self.columns) > 1
-        self.is_shallow = deep and np.nanmin(self.depth) < self.shallow < np.nanmax(self.depth)  # somewhere
+        self.is_shallow = False  # somewhere, but not everywhere
+        if self.depth is not None and self.shallow is not None and min(self.rows, self.columns) > 1:
+            self.is_shallow = bool(np.nanmin(self.depth) < self.shallow < np.nanmax(self.depth))
         self.credit = short_line(str(layout.get("credit", "")), 200)
         self.empty = np.isnan(self.field(np.ones(graph.states)))  # [rows, columns], cells without a state
 

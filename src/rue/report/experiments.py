@@ -83,7 +83,7 @@ def draw_experiment(results: Results) -> list[Picture]:
         "problem regrets are divided by the largest finite one of the reference methods. ∞: infinite on some problem, "
         "which the mean leaves out."
     )
-    pictures = [
+    pictures: list[tuple[str, str, str, Callable[[Results], Figure]]] = [
         ("regret-train", "Max regret over size", caption.format("train"), draw_regret),
         ("regret-test", "Max regret over size, on samples that were not planned with", caption.format("test"),
          lambda results: draw_regret(results, "test")),
@@ -291,7 +291,7 @@ def _place_names(axes: Axes) -> None:
     names = [text for text in axes.texts if isinstance(text, Annotation)]
     taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axes.transData.transform([name.xy for name in names])]
     for name in names:
-        tried = []
+        tried: list[tuple[bool, int, int]] = []
         for x, y, ha, va in PLACES:
             name.set(position=(x, y), ha=ha, va=va)
             box = name.get_window_extent()

@@ -209,7 +209,7 @@ class _Map:
             figure.colorbar(ScalarMappable(self.costs, style.COSTS), cax=place, label="cost of entering a cell")
         return figure
 
-    def _build(self, signs: Sequence[Patch | Line2D]) -> tuple[Figure, Array]:
+    def _build(self, signs: Sequence[Patch | Line2D]) -> style.Panels:
         """Return the figure with its legend, its credit and empty panels. Panels have their exact size in inches."""
         labels = [str(sign.get_label()) for sign in signs]
         title = max(style.text_width(line, style.LARGE) for one in self.panels for line in one.title.split("\n"))
@@ -297,7 +297,7 @@ class _Map:
             self._add_squares(axes, grid.cell[on], 0.86, zorder=1.8, label="obstacle", facecolor=face)
         for levels, width in ((4, 0.7), ([grid.shallow], 1.7)) if grid.is_shallow else ():
             look = {"levels": levels, "linewidths": width, "colors": style.DEPTH, "zorder": 2.6}
-            lines = axes.contour(grid.x, grid.y, np.ma.masked_invalid(grid.depth), **look)
+            lines = axes.contour(grid.x, grid.y, np.ma.masked_invalid(np.asarray(grid.depth)), **look)
             axes.clabel(lines, fmt="%g m", fontsize=style.SMALL)
 
     def _draw_currents(self, axes: Axes, panel: MapPanel) -> None:
@@ -413,7 +413,10 @@ def _sign(marker: Any, inches: float, label: str, color: str, **look: Any) -> Li
 
 def _arrow(length: float, width: float, label: str, color: str) -> Line2D:
     """Return a legend entry: an arrow of the shape that `HEAD` describes."""
-    head = {"head_width": HEAD["headwidth"] * width, "head_length": min(HEAD["headlength"] * width, length)}
+    head: dict[str, Any] = {
+        "head_width": HEAD["headwidth"] * width,
+        "head_length": min(HEAD["headlength"] * width, length),
+    }
     shape = FancyArrow(-length / 2, 0, length, 0, width=width, length_includes_head=True, **head)
     return _sign(shape.get_path(), length, label, color)
 

@@ -135,7 +135,7 @@ def compare_page(
     regrets = {name: one.regret for name, one in ranked.items()}
     problem.figures.append(regret_figure(model, regrets, "train", bound=problem.runs.bound))
     if test is not None and tested:
-        problem.figures.append(regret_figure(test, {name: one.regret for name, one in tested.items()}, "test"))
+        problem.figures.append(regret_figure(test, {name: one.regret.tolist() for name, one in tested.items()}, "test"))
     problem.figures.append(bounds_figure(ranked))
     room = MOST_BYTES
     for name, solution in ranked.items():

@@ -74,7 +74,7 @@ def _checked(model: UMDP, regrets: Mapping[str, ArrayLike]) -> dict[str, Array]:
     return table
 
 
-def _bar_panels(model: UMDP, panels: Sequence[Sequence[str]]) -> tuple[Figure, Array]:
+def _bar_panels(model: UMDP, panels: Sequence[Sequence[str]]) -> style.Panels:
     """Return a figure with axes for bars: one panel, or three or four panels side by side."""
     names, title = _sample_names(model)
     across, stride = (3 if len(panels) <= 9 else 4), ceil(len(names) / 8)
