@@ -37,7 +37,6 @@ MARKER_SIZE = {"*": 8.5, "P": 6.8, "X": 6.8}  # points; 5 for others, which look
 NO_STEPS = 5  # the first marker of methods without steps
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (4, 1.2, 1, 1.2)), (0, (1, 1.2)), (0, (7, 1.5, 1, 1.5, 1, 1.5)))
 ACROSS, LEGEND_ROW = 3, 0.24  # panels side by side, inches
-MOST_TICKS = 8
 LEAST_RATIO = 1.1  # at the right end of the axis, so that ratios near 1 look near 1
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Places of a name around its point: shift in points, and sides of the name that are there.
@@ -247,11 +246,9 @@ def _beside(place: Array, number: int, total: int) -> Array:
 
 def _write_sizes(axes: Axes, group: Group, place: Array) -> None:
     """Write the names of sizes at their places; on a log scale if these are numbers of states."""
-    axes.set_xlabel("size")
-    if place[0] > 0:
-        axes.set_xscale("log")
-        axes.set_xlabel("size (number of states on a log scale)")
-    stride = -(-len(place) // MOST_TICKS)
+    axes.set_xlabel("size (number of states on a log scale)" if place[0] > 0 else "size")
+    axes.set_xscale("log" if place[0] > 0 else "linear")
+    stride = -(-len(place) // 8)  # at most eight names
     turn: dict[str, Any] = {"rotation": 35, "ha": "right"} if max(map(len, group.sizes)) > 6 else {}
     axes.set_xticks(place[::stride], [short_line(size, 17) for size in group.sizes[::stride]], **turn)
     axes.xaxis.set_minor_locator(NullLocator())

@@ -43,8 +43,7 @@ LEFT, RIGHT, GAP, ABOVE, BELOW, DEGREES = 0.62, 0.2, 0.3, 0.58, 0.52, 0.3
 BAR, BAR_ROOM, CREDIT = 0.16, 0.85, 0.4
 LINE, LONGEST_SIGN, WIDEST_SIGN = 0.3, 0.5, 0.26  # of the legend: a row, arrows, squares
 WRITTEN = 0.34  # inches of a cell that has room for a letter
-MOST_FRAMED = 40  # cells on a side that have borders
-MOST_CURRENTS = 25  # arrows on a side
+MOST_FRAMED, MOST_CURRENTS = 40, 25  # cells on a side that have borders, currents on a side
 # Arrows, in cells: the length for probability 1, and for the speed that nine in ten currents are below.
 ARROW, CURRENT, CURRENT_WIDTH = 0.8, 0.85, 0.04
 HEAD = {"headwidth": 3.8, "headlength": 3.8, "headaxislength": 3.3}  # in widths of the arrow
@@ -162,10 +161,7 @@ def _regret_text(verdict: Evaluation, sample: int, count: int) -> str:
 
 
 class _Map:
-    """All panels, and the scales that they share.
-
-    Drawing order: entry costs, land, obstacles, visits, currents, depths, the start, arrows, the goal.
-    """
+    """All panels, and the scales that they share."""
 
     def __init__(self, model: UMDP, grid: CellGrid, panels: Sequence[MapPanel], *, at_a_time: bool) -> None:
         self.model, self.grid, self.panels = model, grid, panels
@@ -190,7 +186,7 @@ class _Map:
         self.speed = float(np.quantile(speed, 0.9)) or float(speed.max()) if speed.size else 0.0
 
     def draw(self) -> Figure:
-        """Return the whole figure."""
+        """Return the figure. Order: costs, land, obstacles, visits, currents, depths, the start, arrows, the goal."""
         figure, axes = self._build(list(self._signs()))
         size = float(np.clip(self.inches * style.POINTS * 0.6, 6.0, 13.0))  # of marks, in points
         for number, panel in enumerate(self.panels):
@@ -234,7 +230,8 @@ class _Map:
             borderaxespad=0, columnspacing=1.5, handlelength=LONGEST_SIGN * letters, handleheight=WIDEST_SIGN * letters,
             labelspacing=(LINE - WIDEST_SIGN) * letters,
         )  # fmt: skip
-        figure.text(LEFT / wide, 0.08 / high, self.grid.credit, fontsize=style.SMALL, color=style.FAINT, wrap=True)
+        look: dict[str, Any] = {"fontsize": style.SMALL, "color": style.FAINT, "va": "bottom", "wrap": True}
+        figure.text(LEFT / wide, 0.08 / high, self.grid.credit, **look)
         return figure, axes
 
     def _scenery(self, name: str, panel: MapPanel) -> Array | None:  # [S]
@@ -295,10 +292,11 @@ class _Map:
             on = np.flatnonzero((obstacle > 0) & self.on)
             face = [(*to_rgb(style.STONE), a) for a in obstacle[on]]
             self._add_squares(axes, grid.cell[on], 0.86, zorder=1.8, label="obstacle", facecolor=face)
-        for levels, width in ((4, 0.7), ([grid.shallow], 1.7)) if grid.is_shallow else ():
+        for levels, width in ((3, 0.7), ([grid.shallow], 1.7)) if grid.is_shallow else ():
             look = {"levels": levels, "linewidths": width, "colors": style.DEPTH, "zorder": 2.6}
             lines = axes.contour(grid.x, grid.y, np.ma.masked_invalid(np.asarray(grid.depth)), **look)
-            axes.clabel(lines, fmt="%g m", fontsize=style.SMALL)
+            for text in axes.clabel(lines, fmt="%g m", fontsize=style.SMALL, inline=False, zorder=3.2):
+                text.set_path_effects([*style.HALO])
 
     def _draw_currents(self, axes: Axes, panel: MapPanel) -> None:
         current, stride = self._current(panel), self.stride

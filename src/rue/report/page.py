@@ -146,8 +146,7 @@ def compare_page(
         title=model_text,
         problem=problem,
         solvers={name: repr(solution.solver) for name, solution in ranked.items()},
-        versions=_pairs(versions()),
-        machine=_pairs(machine()),
+        facts={"Versions": _pairs(versions()), "Machine": _pairs(machine())},
     )
 
 

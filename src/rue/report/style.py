@@ -194,6 +194,5 @@ def bound_text(value: float) -> str:
 
 def rounded(value: float, digits: int, rounding: str) -> float:
     """Return a number with that many digits; `rounding` is a mode of the module `decimal`."""
-    if not math.isfinite(value):
-        return value
-    return float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value))))
+    context = Context(prec=digits, rounding=rounding)
+    return float(context.create_decimal(repr(float(value)))) if math.isfinite(value) else value
