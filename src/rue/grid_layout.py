@@ -28,7 +28,7 @@ class CellGrid:
         if size is not None and not 1 / LARGEST <= float(size) <= LARGEST:
             raise ValueError(f"its cells have a size of {size} metres")
         self.metric = size is not None  # kilometres go up, rows go down
-        self.unit = float(size) / 1000.0 if self.metric else 1.0  # side of a cell, in the units of the axes
+        self.unit = 1.0 if size is None else float(size) / 1000.0  # side of a cell, in the units of the axes
         begin = 0.5 * self.metric
         self.x = (np.arange(self.columns) + begin) * self.unit  # middles of cells
         self.y = (np.arange(self.rows)[:: -1 if self.metric else 1] + begin) * self.unit
@@ -43,12 +43,15 @@ class CellGrid:
             raise ValueError(f"it has {self.heading.size} headings for {actions} actions")
         if self.heading is not None and not np.isfinite(self.heading).all():
             raise ValueError("some action has no heading; expected one for each, or none at all")
-        degrees = _numbers(layout, "longitude", self.columns), _numbers(layout, "latitude", self.rows)
-        self.degrees = degrees if self.metric and all(one is not None and one.size > 1 for one in degrees) else None
+        longitude, latitude = _numbers(layout, "longitude", self.columns), _numbers(layout, "latitude", self.rows)
+        self.degrees: tuple[Any, ...] = ()  # functions from places to degrees and back, across and up
+        if self.metric and longitude is not None and latitude is not None and min(self.rows, self.columns) > 1:
+            self.degrees = _linear(self.x, longitude), _linear(self.y, latitude)
         self.depth = _numbers(layout, "depth", self.rows, self.columns)  # metres, not a number on land
         self.shallow = None if layout.get("shallow") is None else float(layout["shallow"])  # metres
-        deep = self.depth is not None and self.shallow is not None and min(self.rows, self.columns) > 1
-        self.is_shallow = deep and np.nanmin(self.depth) < self.shallow < np.nanmax(self.depth)  # somewhere
+        self.is_shallow = False  # somewhere, but not everywhere
+        if self.depth is not None and self.shallow is not None and min(self.rows, self.columns) > 1:
+            self.is_shallow = bool(np.nanmin(self.depth) < self.shallow < np.nanmax(self.depth))
         self.credit = short_line(str(layout.get("credit", "")), 200)
         self.empty = np.isnan(self.field(np.ones(graph.states)))  # [rows, columns], cells without a state
 
@@ -99,3 +102,8 @@ def _numbers(layout: Mapping[str, Any], name: str, *shape: int) -> Array | None:
     if shape and values.size != np.prod(shape):
         raise ValueError(f"it has {values.size} numbers of {name}; expected {np.prod(shape)}")
     return values.reshape(shape or -1)
+
+
+def _linear(place: Array, degrees: Array) -> tuple[np.poly1d, np.poly1d]:
+    """Return functions from places on an axis to degrees and back."""
+    return np.poly1d(np.polyfit(place, degrees, 1)), np.poly1d(np.polyfit(degrees, place, 1))

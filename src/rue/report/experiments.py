@@ -37,7 +37,6 @@ MARKER_SIZE = {"*": 8.5, "P": 6.8, "X": 6.8}  # points; 5 for others, which look
 NO_STEPS = 5  # the first marker of methods without steps
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (4, 1.2, 1, 1.2)), (0, (1, 1.2)), (0, (7, 1.5, 1, 1.5, 1, 1.5)))
 ACROSS, LEGEND_ROW = 3, 0.24  # panels side by side, inches
-MOST_TICKS = 8
 LEAST_RATIO = 1.1  # at the right end of the axis, so that ratios near 1 look near 1
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Places of a name around its point: shift in points, and sides of the name that are there.
@@ -72,6 +71,10 @@ class MethodStyle(NamedTuple):
         return {"color": self.colour, "marker": self.marker, "markersize": size, "linewidth": 1.4, **edge}
 
 
+Styles = Mapping[str, MethodStyle]
+DrawPanel = Callable[[Axes, Group, Styles], None]
+
+
 def draw_experiment(results: Results) -> list[Picture]:
     """Draw all figures of an experiment that it has results for; none if all of its runs failed."""
     caption = (
@@ -79,7 +82,7 @@ def draw_experiment(results: Results) -> list[Picture]:
         "problem regrets are divided by the largest finite one of the reference methods. ∞: infinite on some problem, "
         "which the mean leaves out."
     )
-    pictures = [
+    pictures: list[tuple[str, str, str, Callable[[Results], Figure]]] = [
         ("regret-train", "Max regret over size", caption.format("train"), draw_regret),
         ("regret-test", "Max regret over size, on samples that were not planned with", caption.format("test"),
          lambda results: draw_regret(results, "test")),
@@ -103,9 +106,9 @@ def draw_experiment(results: Results) -> list[Picture]:
 def draw_regret(results: Results, samples: Samples = "train") -> Figure:
     """Draw the mean normalised max regret over the size of problems, with confidence bands."""
 
-    def draw(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
+    def draw(axes: Axes, group: Group, styles: Styles) -> None:
         _draw_over_size(axes, group, styles, group.normalised(samples), t_band)
-        axes.set(ylim=(0, _regret_end(axes)), ylabel=f"{REGRET} ({samples})")
+        axes.set(ylim=(0, 1.04 * max(1.0, axes.dataLim.y1)), ylabel=f"{REGRET} ({samples})")
 
     groups = _with_numbers(results, lambda group: group.normalised(samples))
     if not groups and samples == "test":
@@ -117,7 +120,7 @@ def draw_regret(results: Results, samples: Samples = "train") -> Figure:
 def draw_seconds(results: Results) -> Figure:
     """Draw the mean seconds of the solver over the size of problems, with confidence bands."""
 
-    def draw(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
+    def draw(axes: Axes, group: Group, styles: Styles) -> None:
         _draw_over_size(axes, group, styles, group.seconds, bootstrap_band)
         if (group.seconds > 0).any():
             axes.set_yscale("log")
@@ -178,10 +181,7 @@ def _with_numbers(results: Results, numbers: Callable[[Group], Array]) -> list[G
 
 
 def _draw_panels(
-    groups: Sequence[Group],
-    draw: Callable[[Axes, Group, Mapping[str, MethodStyle]], None],
-    legend: bool = True,
-    size: tuple[float, float] = (4.8, 3.7),
+    groups: Sequence[Group], draw: DrawPanel, legend: bool = True, size: tuple[float, float] = (4.8, 3.7)
 ) -> Figure:
     """Draw one panel for each group, and one legend for all of them."""
     if not groups:
@@ -203,9 +203,7 @@ def _draw_panels(
     return figure
 
 
-def _draw_over_size(
-    axes: Axes, group: Group, styles: Mapping[str, MethodStyle], numbers: Array, band: Callable[[Array], Band]
-) -> None:
+def _draw_over_size(axes: Axes, group: Group, styles: Styles, numbers: Array, band: Callable[[Array], Band]) -> None:
     """Draw lines over sizes with bands; for a single size, points side by side."""
     single = len(group.sizes) == 1
     place = np.zeros(1) if single else _size_places(group)
@@ -248,22 +246,15 @@ def _beside(place: Array, number: int, total: int) -> Array:
 
 def _write_sizes(axes: Axes, group: Group, place: Array) -> None:
     """Write the names of sizes at their places; on a log scale if these are numbers of states."""
-    axes.set_xlabel("size")
-    if place[0] > 0:
-        axes.set_xscale("log")
-        axes.set_xlabel("size (number of states on a log scale)")
-    stride = -(-len(place) // MOST_TICKS)
+    axes.set_xlabel("size (number of states on a log scale)" if place[0] > 0 else "size")
+    axes.set_xscale("log" if place[0] > 0 else "linear")
+    stride = -(-len(place) // 8)  # at most eight names
     turn: dict[str, Any] = {"rotation": 35, "ha": "right"} if max(map(len, group.sizes)) > 6 else {}
     axes.set_xticks(place[::stride], [short_line(size, 17) for size in group.sizes[::stride]], **turn)
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _regret_end(axes: Axes) -> float:
-    """Return the end of the regret axis: 1 if all values are below."""
-    return max(1.0, float(axes.dataLim.y1)) * 1.04
-
-
-def _draw_points(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
+def _draw_points(axes: Axes, group: Group, styles: Styles) -> None:
     """Draw the front, and the points of methods with their names."""
     moments = [describe(column) for column in group.normalised("train").T]
     regret = np.array([one.mean for one in moments])
@@ -284,7 +275,7 @@ def _draw_points(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) ->
         axes.set_xscale("log")
         style.log_ticks(axes.xaxis)
         axes.margins(x=0.15)  # names are beside the outermost points
-    axes.set(xlabel="seconds (mean)", ylabel=f"{REGRET} (train, mean)", ylim=(0, _regret_end(axes)))
+    axes.set(xlabel="seconds (mean)", ylabel=f"{REGRET} (train, mean)", ylim=(0, 1.04 * max(1.0, axes.dataLim.y1)))
     if not known.all():
         text = "no finite mean: " + ", ".join(np.array(group.methods)[~known])
         axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", fontsize=style.SMALL, color=style.FAINT)
@@ -297,7 +288,7 @@ def _place_names(axes: Axes) -> None:
     names = [text for text in axes.texts if isinstance(text, Annotation)]
     taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axes.transData.transform([name.xy for name in names])]
     for name in names:
-        tried = []
+        tried: list[tuple[bool, int, int]] = []
         for x, y, ha, va in PLACES:
             name.set(position=(x, y), ha=ha, va=va)
             box = name.get_window_extent()
@@ -310,7 +301,7 @@ def _place_names(axes: Axes) -> None:
         taken.append(name.get_window_extent())
 
 
-def _draw_ratios(axes: Axes, group: Group, styles: Mapping[str, MethodStyle]) -> None:
+def _draw_ratios(axes: Axes, group: Group, styles: Styles) -> None:
     """Draw a row for each method, the one with the least median on top, on a log axis that begins at 1."""
     ratio = group.ratio[group.bound > 0]
     columns = [np.sort(column[~np.isnan(column)]) for column in ratio.T]

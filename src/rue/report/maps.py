@@ -43,8 +43,7 @@ LEFT, RIGHT, GAP, ABOVE, BELOW, DEGREES = 0.62, 0.2, 0.3, 0.58, 0.52, 0.3
 BAR, BAR_ROOM, CREDIT = 0.16, 0.85, 0.4
 LINE, LONGEST_SIGN, WIDEST_SIGN = 0.3, 0.5, 0.26  # of the legend: a row, arrows, squares
 WRITTEN = 0.34  # inches of a cell that has room for a letter
-MOST_FRAMED = 40  # cells on a side that have borders
-MOST_CURRENTS = 25  # arrows on a side
+MOST_FRAMED, MOST_CURRENTS = 40, 25  # cells on a side that have borders, currents on a side
 # Arrows, in cells: the length for probability 1, and for the speed that nine in ten currents are below.
 ARROW, CURRENT, CURRENT_WIDTH = 0.8, 0.85, 0.04
 HEAD = {"headwidth": 3.8, "headlength": 3.8, "headaxislength": 3.3}  # in widths of the arrow
@@ -162,15 +161,12 @@ def _regret_text(verdict: Evaluation, sample: int, count: int) -> str:
 
 
 class _Map:
-    """All panels, and the scales that they share.
-
-    Drawing order: entry costs, land, obstacles, visits, currents, depths, the start, arrows, the goal.
-    """
+    """All panels, and the scales that they share."""
 
     def __init__(self, model: UMDP, grid: CellGrid, panels: Sequence[MapPanel], *, at_a_time: bool) -> None:
         self.model, self.grid, self.panels = model, grid, panels
         self.at_a_time = at_a_time  # squares show the probability to be there at a time instead of expected visits
-        self.on, self.has_degrees = grid.cell >= 0, grid.degrees is not None
+        self.on, self.has_degrees = grid.cell >= 0, bool(grid.degrees)
         self.across, self.width = _arrangement(grid, len(panels))  # panels side by side, and inches of each
         self.height = self.width * grid.rows / grid.columns
         self.inches = self.width / grid.columns  # of a cell
@@ -180,8 +176,7 @@ class _Map:
         self.costs = Normalize(float(cost.min()), float(cost.max()))
         self.has_bar = bool(cost.min() < cost.max())
         visits = [one.visits[self.on & ~model.graph.goal] for one in panels if one.visits is not None]
-        self.visits = np.concatenate([np.empty(0), *visits])  # of all squares in any panel
-        self.visits = self.visits[self.visits >= LEAST_VISITS]
+        self.visits = np.array([one for panel in visits for one in panel if one >= LEAST_VISITS])  # of all squares
         self.finite = self.visits[np.isfinite(self.visits)]
         self.full = float(np.clip(self.finite.max(initial=0.0), LEAST_VISITS, MOST_FULL))  # visits of a full square
         self.stride = ceil(max(grid.rows, grid.columns) / MOST_CURRENTS)  # cells from one current to the next
@@ -191,8 +186,9 @@ class _Map:
         self.speed = float(np.quantile(speed, 0.9)) or float(speed.max()) if speed.size else 0.0
 
     def draw(self) -> Figure:
-        """Return the whole figure."""
+        """Return the figure. Order: costs, land, obstacles, visits, currents, depths, the start, arrows, the goal."""
         figure, axes = self._build(list(self._signs()))
+        size = float(np.clip(self.inches * style.POINTS * 0.6, 6.0, 13.0))  # of marks, in points
         for number, panel in enumerate(self.panels):
             last = number % self.across == self.across - 1 or number == len(self.panels) - 1
             self._draw_axes(axes[number], panel.title, first=number % self.across == 0, last=last)
@@ -200,7 +196,8 @@ class _Map:
             self._draw_currents(axes[number], panel)
             if panel.visits is not None and panel.chance is not None:
                 self._draw_policy(axes[number], panel.visits, panel.chance)
-            self._draw_ends(axes[number])
+            for name, cells in self._ends.items():  # the start is behind arrows and letters
+                axes[number].plot(*self.grid.places(cells), **_end_mark(name, size))
         if self.has_bar:
             high = float(np.clip(self.height, 1.2, 4.0)) / self.height
             left = 1 + (DEGREES + 0.4 if self.has_degrees else 0.2) / self.width
@@ -208,7 +205,7 @@ class _Map:
             figure.colorbar(ScalarMappable(self.costs, style.COSTS), cax=place, label="cost of entering a cell")
         return figure
 
-    def _build(self, signs: Sequence[Patch | Line2D]) -> tuple[Figure, Array]:
+    def _build(self, signs: Sequence[Patch | Line2D]) -> style.Panels:
         """Return the figure with its legend, its credit and empty panels. Panels have their exact size in inches."""
         labels = [str(sign.get_label()) for sign in signs]
         title = max(style.text_width(line, style.LARGE) for one in self.panels for line in one.title.split("\n"))
@@ -233,7 +230,8 @@ class _Map:
             borderaxespad=0, columnspacing=1.5, handlelength=LONGEST_SIGN * letters, handleheight=WIDEST_SIGN * letters,
             labelspacing=(LINE - WIDEST_SIGN) * letters,
         )  # fmt: skip
-        figure.text(LEFT / wide, 0.08 / high, self.grid.credit, fontsize=style.SMALL, color=style.FAINT, wrap=True)
+        look: dict[str, Any] = {"fontsize": style.SMALL, "color": style.FAINT, "va": "bottom", "wrap": True}
+        figure.text(LEFT / wide, 0.08 / high, self.grid.credit, **look)
         return figure, axes
 
     def _scenery(self, name: str, panel: MapPanel) -> Array | None:  # [S]
@@ -256,8 +254,7 @@ class _Map:
 
     def _draw_axes(self, axes: Axes, title: str, *, first: bool, last: bool) -> None:
         """Draw the title, ticks, labels and the borders of cells."""
-        grid = self.grid
-        x, y = grid.x_edge, grid.y_edge
+        grid, x, y = self.grid, self.grid.x_edge, self.grid.y_edge
         axes.set(xlim=(x[0], x[-1]), ylim=(y[-1], y[0]), xlabel=grid.axis[0], ylabel=grid.axis[1] if first else "")
         axes.set_title(title, loc="left", pad=22.0 if self.has_degrees else 8.0, linespacing=1.3)
         axes.locator_params(nbins=8, integer=not grid.metric, min_n_ticks=1, steps=[1, 2, 5, 10])
@@ -278,11 +275,8 @@ class _Map:
 
     def _add_arrows(self, axes: Axes, state: Array, east: Array, north: Array, *, width: float, **look: Any) -> None:
         """Draw arrows at states; their lengths and widths are in cells."""
-        unit = self.grid.unit
-        axes.quiver(
-            *self.grid.places(self.grid.cell[state]), east * unit, north * self.grid.up,
-            angles="xy", units="xy", scale_units="xy", scale=1, width=width * unit, **HEAD, **look,
-        )  # fmt: skip
+        grid, look = self.grid, {"angles": "xy", "units": "xy", "scale_units": "xy", "scale": 1, **HEAD, **look}
+        axes.quiver(*grid.places(grid.cell[state]), east * grid.unit, north * grid.up, width=width * grid.unit, **look)
 
     def _draw_ground(self, axes: Axes, panel: MapPanel) -> None:
         """Draw entry costs, land, obstacles and depths."""
@@ -298,10 +292,11 @@ class _Map:
             on = np.flatnonzero((obstacle > 0) & self.on)
             face = [(*to_rgb(style.STONE), a) for a in obstacle[on]]
             self._add_squares(axes, grid.cell[on], 0.86, zorder=1.8, label="obstacle", facecolor=face)
-        for levels, width in ((4, 0.7), ([grid.shallow], 1.7)) if grid.is_shallow else ():
+        for levels, width in ((3, 0.7), ([grid.shallow], 1.7)) if grid.is_shallow else ():
             look = {"levels": levels, "linewidths": width, "colors": style.DEPTH, "zorder": 2.6}
-            lines = axes.contour(grid.x, grid.y, np.ma.masked_invalid(grid.depth), **look)
-            axes.clabel(lines, fmt="%g m", fontsize=style.SMALL)
+            lines = axes.contour(grid.x, grid.y, np.ma.masked_invalid(np.asarray(grid.depth)), **look)
+            for text in axes.clabel(lines, fmt="%g m", fontsize=style.SMALL, inline=False, zorder=3.2):
+                text.set_path_effects([*style.HALO])
 
     def _draw_currents(self, axes: Axes, panel: MapPanel) -> None:
         current, stride = self._current(panel), self.stride
@@ -348,12 +343,6 @@ class _Map:
         for x, y, a, share in zip(*self.grid.places(cell), action, chance[best], strict=True):
             text = "" if share >= 1 - style.SURE else f"\n{style.share_text(float(share))}"
             axes.text(x, y, _letter(int(a)) + text, **look)
-
-    def _draw_ends(self, axes: Axes) -> None:
-        """Draw the start and the goals. The start is behind arrows and letters."""
-        size = float(np.clip(self.inches * style.POINTS * 0.6, 6.0, 13.0))
-        for name, cells in self._ends.items():
-            axes.plot(*self.grid.places(cells), **_end_mark(name, size))
 
     def _signs(self) -> Iterator[Patch | Line2D]:
         """Yield the legend entries of all that some panel shows. Arrows and squares have their sizes on the map."""
@@ -403,21 +392,15 @@ def _arrangement(grid: CellGrid, panels: int) -> tuple[int, float]:
 
 def _add_degrees(axes: Axes, grid: CellGrid, last: bool) -> None:
     """Add axes with longitude above and, for the last panel of a row, latitude at the right."""
-    assert grid.degrees is not None
-    above = axes.secondary_xaxis("top", functions=_linear(grid.x, grid.degrees[0]))
+    above = axes.secondary_xaxis("top", functions=grid.degrees[0])
     sides: list[tuple[Any, Any, str]] = [(above, above.xaxis, "EW")]
     if last:
-        right = axes.secondary_yaxis("right", functions=_linear(grid.y, grid.degrees[1]))
+        right = axes.secondary_yaxis("right", functions=grid.degrees[1])
         sides.append((right, right.yaxis, "NS"))
     for side, axis, letters in sides:
         axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         axis.set_major_formatter(lambda value, _, names=letters: f"{abs(value):.2f}°{names[int(value < 0)]}")
         side.tick_params(length=3, colors=style.FAINT, labelsize=style.SMALL - 0.5)
-
-
-def _linear(place: Array, degrees: Array) -> Any:
-    """Return functions from places on an axis to degrees and back."""
-    return np.poly1d(np.polyfit(place, degrees, 1)), np.poly1d(np.polyfit(degrees, place, 1))
 
 
 def _sign(marker: Any, inches: float, label: str, color: str, **look: Any) -> Line2D:
@@ -428,7 +411,10 @@ def _sign(marker: Any, inches: float, label: str, color: str, **look: Any) -> Li
 
 def _arrow(length: float, width: float, label: str, color: str) -> Line2D:
     """Return a legend entry: an arrow of the shape that `HEAD` describes."""
-    head = {"head_width": HEAD["headwidth"] * width, "head_length": min(HEAD["headlength"] * width, length)}
+    head: dict[str, Any] = {
+        "head_width": HEAD["headwidth"] * width,
+        "head_length": min(HEAD["headlength"] * width, length),
+    }
     shape = FancyArrow(-length / 2, 0, length, 0, width=width, length_includes_head=True, **head)
     return _sign(shape.get_path(), length, label, color)
 

@@ -1,8 +1,7 @@
 """One page of HTML for an experiment, or for several methods on one model. It needs no network and no other file.
 
-The templates have the texts and the order of the page; they escape all that is not `Markup`. Tables are those of
-`rue.experiments.tables` and `rue.report.tables`, sentences those of `rue.report.summary`. Numbers come from records and
-solutions alone. The policies of single problems are shown up to `MOST_BYTES`, and the page says if more were kept.
+The templates have the texts and the order of the page; they escape all that is not `Markup`. Numbers come from records
+and solutions alone. Policies of single problems are shown up to `MOST_BYTES`, and the page says if more were kept.
 """
 
 import gc
@@ -34,7 +33,6 @@ from rue.report.experiments import draw_experiment
 from rue.report.maps import draw_map
 from rue.report.solutions import draw_bounds, draw_regrets
 from rue.report.style import bound_text, number_text, svg_element, svg_image
-from rue.report.tables import count
 from rue.solution import Solution
 from rue.table import Table
 
@@ -43,6 +41,7 @@ SETS: tuple[Samples, ...] = ("train", "test")
 MOST_METHODS = 24  # in one figure
 # Of a regret, and of the largest value that it is a difference of: more than other machines round differently.
 SAME_REGRET, SAME_VALUE = 1e-6, 1e-9
+Regrets = Mapping[str, Sequence[float]]  # of each method, in each sample
 
 
 class PageFigure(NamedTuple):
@@ -136,7 +135,7 @@ def compare_page(
     regrets = {name: one.regret for name, one in ranked.items()}
     problem.figures.append(regret_figure(model, regrets, "train", bound=problem.runs.bound))
     if test is not None and tested:
-        problem.figures.append(regret_figure(test, {name: one.regret for name, one in tested.items()}, "test"))
+        problem.figures.append(regret_figure(test, {name: one.regret.tolist() for name, one in tested.items()}, "test"))
     problem.figures.append(bounds_figure(ranked))
     room = MOST_BYTES
     for name, solution in ranked.items():
@@ -147,8 +146,7 @@ def compare_page(
         title=model_text,
         problem=problem,
         solvers={name: repr(solution.solver) for name, solution in ranked.items()},
-        versions=_pairs(versions()),
-        machine=_pairs(machine()),
+        facts={"Versions": _pairs(versions()), "Machine": _pairs(machine())},
     )
 
 
@@ -163,13 +161,11 @@ def _record(model: UMDP, solution: Solution, verdict: Evaluation | None) -> Reco
 
 
 def _render(template: str, **values: Any) -> str:
-    escaping: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined}
+    options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "extensions": ["jinja2.ext.do"]}
     folder = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(
-        loader=folder, trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.do"], **escaping
-    )
-    environment.globals.update(count=count, text=summary, method_table=tables.method_table)
-    environment.filters.update(number=number_text, bound=bound_text, status=tables.status_text)
+    environment = Environment(loader=folder, trim_blocks=True, lstrip_blocks=True, **options)
+    environment.globals.update(count=tables.count, text=summary, method_table=tables.method_table)
+    environment.filters.update(number=number_text, bound=bound_text)
     return environment.get_template(template).render(version=versions().get("rue", "unknown"), **values)
 
 
@@ -185,7 +181,7 @@ def _short_names(names: Iterable[str]) -> dict[str, str]:
 def _different(key: str, records: Sequence[Record]) -> list[tuple[str, str]]:
     """Return the different versions, or machines, and how many runs each had."""
     found = Counter(_pairs(record[key]) for record in records if key in record)
-    return [(f"{key.capitalize()}, {count(number, 'run')}", text) for text, number in found.most_common()]
+    return [(f"{key.capitalize()}, {tables.count(number, 'run')}", text) for text, number in found.most_common()]
 
 
 def _pairs(values: Mapping[str, object]) -> str:
@@ -238,21 +234,15 @@ def _check_unchanged(model: UMDP, policy: Policy, record: Record) -> None:
     verdict = evaluate(model, policy)
     then = np.array(record["regret"], float)
     rounding = SAME_VALUE * float(verdict.value[np.isfinite(verdict.value)].max(initial=0.0))
-    if then.shape == verdict.regret.shape and np.allclose(verdict.regret, then, rtol=SAME_REGRET, atol=rounding):
-        return
-    raise BadInput(
-        f"{record['problem']} has changed since: its max regret there is {number_text(verdict.max_regret)} now and "
-        f"{number_text(float(record['max_regret'][1]))} in the record"
-    )
+    if then.shape != verdict.regret.shape or not np.allclose(verdict.regret, then, rtol=SAME_REGRET, atol=rounding):
+        now, before = number_text(verdict.max_regret), number_text(float(record["max_regret"][1]))
+        change = f"its max regret there is {now} now and {before} in the record"
+        raise BadInput(f"{record['problem']} has changed since: {change}")
 
 
 @contextmanager
 def _without_garbage() -> Iterator[None]:
-    """Collect the figures that are drawn meanwhile at once.
-
-    A figure has twenty thousand objects that refer to each other. Collecting them is quick while they are young; later,
-    each collection goes through everything that is loaded.
-    """
+    """Collect the many objects of figures that are drawn meanwhile at once: it is slow when they are older."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -278,15 +268,15 @@ def experiment_figures(results: Results) -> list[PageFigure]:
 
 
 @_without_garbage()
-def regret_figure(
-    model: UMDP, regrets: Mapping[str, Sequence[float]], name: str, *, bound: float | None = None
-) -> PageFigure:
+def regret_figure(model: UMDP, regrets: Regrets, name: str, bound: float | None = None) -> PageFigure:
     """Return the regret of each method in each sample; without a bound, in test samples."""
     shown = dict(islice(regrets.items(), MOST_METHODS))
     largest = ", ".join(f"{method} {number_text(max(map(float, regret)))}" for method, regret in shown.items())
     what = "sample" if bound is not None else "test sample"
     title = "Regret in each sample" if bound is not None else "Regret in test samples"
-    words = f"Regret of {count(len(shown), 'method')} in {count(model.samples, what)}. Largest: {largest}."
+    words = (
+        f"Regret of {tables.count(len(shown), 'method')} in {tables.count(model.samples, what)}. Largest: {largest}."
+    )
     caption = f"The cost above the least that is possible there.{_not_shown(regrets)}"
     return PageFigure(title, caption, svg_element(draw_regrets(model, shown, bound=bound or None), name, words))
 

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
@@ -74,7 +76,7 @@ def _checked(model: UMDP, regrets: Mapping[str, ArrayLike]) -> dict[str, Array]:
     return table
 
 
-def _bar_panels(model: UMDP, panels: Sequence[Sequence[str]]) -> tuple[Figure, Array]:
+def _bar_panels(model: UMDP, panels: Sequence[Sequence[str]]) -> style.Panels:
     """Return a figure with axes for bars: one panel, or three or four panels side by side."""
     names, title = _sample_names(model)
     across, stride = (3 if len(panels) <= 9 else 4), ceil(len(names) / 8)
@@ -110,6 +112,7 @@ def _draw_curves(table: Mapping[str, Array], label: Mapping[str, str], top: floa
     """Draw the share of samples with a larger regret; infinite regrets keep a curve above zero."""
     figure, (axes,) = style.panels(1, 1, (7.5, 4.4 + 0.3 * ceil((len(table) + 1) / 3)))
     style.plain_axes(axes)
+    axes.set_prop_cycle(cycler(linestyle=["-", "--", ":", "-."]) * mpl.rcParams["axes.prop_cycle"])
     for name, regret in table.items():
         finite = np.sort(regret[np.isfinite(regret)])
         share = 1 - np.arange(finite.size + 1) / regret.size

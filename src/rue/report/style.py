@@ -1,8 +1,7 @@
 """What all figures share: colours, font sizes, number formats, and how a figure becomes a file or a part of a page.
 
-The colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart. Colour scales go
-from light to dark, so that they also work in grey. Figures are made without pyplot and without global state, and equal
-figures give equal files. `rue.mplstyle` has the settings of matplotlib.
+People with any kind of colour vision can tell the colours apart (Okabe and Ito); colour scales also work in grey.
+Figures are made without pyplot, and equal figures give equal files. `rue.mplstyle` has the settings of matplotlib.
 """
 
 import math
@@ -50,6 +49,7 @@ METADATA: dict[str, dict[str, None]] = {
 }
 SETTINGS = mpl.rc_params_from_file(Path(__file__).with_name("rue.mplstyle"), use_default_template=True)
 
+Panels = tuple[Figure, list[Axes]]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ def svg_element(figure: Figure, name: str, words: str) -> Markup:
     `name` is different for each figure of a page: identifiers within the figure depend on it, so that all are unique.
     """
     mpl.rcParams["svg.hashsalt"] = name
-    root = parseString(_svg(figure)).documentElement
+    root: Any = parseString(_svg(figure)).documentElement
     for attribute, value in {"role": "img", "aria-label": words, "style": _widths(figure)}.items():
         root.setAttribute(attribute, value)
     for group in root.getElementsByTagName("g"):
@@ -145,10 +145,10 @@ def legend_columns(labels: Sequence[str], inches: float) -> int:
     return 1
 
 
-def panels(number: int, across: int, size: tuple[float, float], layout: Any = "constrained", **more: Any) -> Any:
+def panels(number: int, across: int, size: tuple[float, float], layout: Any = "constrained", **more: Any) -> Panels:
     """Return a figure of that size, and its panels row by row."""
     figure = Figure(figsize=size, layout=layout)
-    axes = figure.subplots(-(-number // across), across, squeeze=False, **more).ravel()
+    axes: list[Axes] = figure.subplots(-(-number // across), across, squeeze=False, **more).ravel().tolist()
     for unused in axes[number:]:
         unused.remove()
     return figure, axes[:number]
@@ -194,6 +194,5 @@ def bound_text(value: float) -> str:
 
 def rounded(value: float, digits: int, rounding: str) -> float:
     """Return a number with that many digits; `rounding` is a mode of the module `decimal`."""
-    if not math.isfinite(value):
-        return value
-    return float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value))))
+    context = Context(prec=digits, rounding=rounding)
+    return float(context.create_decimal(repr(float(value)))) if math.isfinite(value) else value

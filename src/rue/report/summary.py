@@ -9,13 +9,12 @@ from decimal import ROUND_HALF_EVEN
 
 import numpy as np
 
-from rue._arrays import Array
 from rue.experiments.problems import ProblemRuns
 from rue.experiments.results import Group, Samples
 from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, describe
 from rue.experiments.tables import mean_text
 from rue.report.style import bound_text, number_text
-from rue.report.tables import count, percent, status_text
+from rue.report.tables import count, percent
 from rue.solution import Status
 
 MOST_NAMED = 4  # methods that are not significantly worse
@@ -69,7 +68,12 @@ def _distance(group: Group) -> str:
     best = [number for number, one in ranked if mean_text(one) == mean_text(ranked[0][1])]
     if not best:
         return ""
-    chosen = min(best, key=lambda number: _farthest(group.gap[:, number]))
+
+    def farthest(number: int) -> tuple[int, float]:
+        column = group.gap[:, number]
+        return int(np.isinf(column).sum()), float(column[np.isfinite(column)].max(initial=0.0))
+
+    chosen = min(best, key=farthest)
     gap, endless = group.gap[:, chosen], np.isinf(group.train[:, chosen])
     unknown = (group.bound == 0) & (gap > 0) & ~endless
     known = gap[np.isfinite(gap) & ~unknown]
@@ -85,11 +89,6 @@ def _distance(group: Group) -> str:
     ]
     text = f"{what} a gap of at most {most} to the best possible (median {median})"
     return text + (f", except on {listed(except_on)}" if except_on else "")
-
-
-def _farthest(gap: Array) -> tuple[int, float]:
-    """Return on how many problems the gap is infinite, and the largest finite gap."""
-    return int(np.isinf(gap).sum()), float(gap[np.isfinite(gap)].max(initial=0.0))
 
 
 def comparison(runs: ProblemRuns) -> list[str]:
@@ -111,5 +110,7 @@ def comparison(runs: ProblemRuns) -> list[str]:
     if tests:
         name = min(tests, key=lambda name: tests[name])
         sentences.append(f"On the test samples {name} has the least max regret, {number_text(tests[name])}.")
-    stopped = [f"{n} ({status_text(one['status'])})" for n, one in runs.done.items() if one["status"] != Status.SOLVED]
+    stopped = [
+        f"{n} ({one['status'].replace('_', ' ')})" for n, one in runs.done.items() if one["status"] != Status.SOLVED
+    ]
     return [*sentences, f"Not all ended as planned: {listed(stopped)}."] if stopped else sentences

@@ -45,7 +45,7 @@ def method_table(problem: ProblemRuns, *, proved: bool = True) -> Table:
         "proved bound": [_number(value, bound_text) for value in numbers(lambda one: one["max_regret"][0])],
         "seconds": map(_number, numbers(lambda one: one["seconds"])),
         "nodes": [_number(value, "{:.0f}".format) for value in numbers(lambda one: one["nodes"])],
-        "status": [Cell(status_text(one["status"])) for one in records.values()],
+        "status": [Cell(one["status"].replace("_", " ")) for one in records.values()],
     }
     if all(map(math.isnan, test)):
         del columns["max regret, test"]
@@ -106,7 +106,7 @@ def stopped_table(runs: Runs) -> Table:
     stopped = [run for run in runs if run[3]["status"] != Status.SOLVED]
     rows = []
     for number, problem, name, record in stopped[:MOST_STOPPED]:
-        link, status = Cell(problem.title, link=f"#problem-{number}"), Cell(status_text(record["status"]))
+        link, status = Cell(problem.title, link=f"#problem-{number}"), Cell(record["status"].replace("_", " "))
         error = " ".join(str(record.get("error") or "the best policy so far was returned").split())
         rows.append((link, Cell(name), status, _number(float(record.get("seconds", math.nan))), Cell(error)))
     columns = ("problem", "method", "status", "seconds", "what happened")
@@ -157,8 +157,3 @@ def count(number: int, thing: str, things: str = "") -> str:
 def percent(share: float, rounding: str = ROUND_CEILING) -> str:
     """Return two digits of a share, three from 100 % on; rounded up, as it mostly is an upper bound."""
     return "∞" if math.isinf(share) else f"{rounded(100 * share, 2 if share < 1 else 3, rounding):g} %"
-
-
-def status_text(status: str) -> str:
-    """Return `time limit` for `time_limit`."""
-    return status.replace("_", " ")
