@@ -17,13 +17,13 @@ CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def in_all(count: int, noun: str = "", what: str = "off") -> str:
-    """How many are so, for the end of a message: "1 state is off in all", "3 are off in all"."""
+    """Return how many there are, for the end of a message: "1 state is off in all", "3 are off in all"."""
     name = f" {noun}{'' if count == 1 else 's'}" if noun else ""
     return f"{count}{name} {'is' if count == 1 else 'are'} {what} in all"
 
 
 def whole_number(name: str, value: object, low: int, high: int | None = None) -> int:
-    """The value as an int, if it is a whole number in its range."""
+    """Return the value as an int, if it is a whole number in its range."""
     wanted = f"a whole number from {low} to {high}" if high is not None else f"a whole number, {low} or more"
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         raise BadInput(f"{name} is {value!r}; expected {wanted}")
@@ -33,12 +33,12 @@ def whole_number(name: str, value: object, low: int, high: int | None = None) ->
 
 
 def seed(value: object) -> int:
-    """The value as a seed."""
+    """Return the value as a seed."""
     return whole_number("the seed", value, 0)
 
 
 def real_number(name: str, value: object, expected: str, low: float, high: float = math.inf) -> float:
-    """The value as a finite float in its closed range."""
+    """Return the value as a finite float in its closed range."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         raise BadInput(f"{name} is {value!r}; expected {expected}")
     if not (low <= value <= min(high, sys.float_info.max)):
@@ -47,14 +47,14 @@ def real_number(name: str, value: object, expected: str, low: float, high: float
 
 
 def flag(name: str, value: object) -> bool:
-    """The value, if it is True or False."""
+    """Return the value, if it is True or False."""
     if not isinstance(value, bool):
         raise BadInput(f"{name} is {value!r}; expected True or False")
     return value
 
 
 def one_of(kind: str, value: object, known: Iterable[str]) -> str:
-    """The value, if it is one of the names known."""
+    """Return the value, if it is one of the known names."""
     names = list(known)
     if not isinstance(value, str) or value not in names:
         raise unknown_name(kind, str(value), names)
@@ -62,14 +62,14 @@ def one_of(kind: str, value: object, known: Iterable[str]) -> str:
 
 
 def text_path(value: object) -> Path:
-    """The value as the name of a file."""
+    """Return the value as the name of a file."""
     if not isinstance(value, str | os.PathLike) or not str(value):
         raise BadInput(f"the file is {value!r}; expected its name")
     return Path(value)
 
 
 def labels(kind: str, values: object) -> tuple[str, ...] | None:
-    """The values as texts; None if there are none. Whether they are different is not looked at."""
+    """Return the values as texts; None if there are none. Whether they are different is not checked."""
     if values is None:
         return None
     try:
@@ -81,7 +81,7 @@ def labels(kind: str, values: object) -> tuple[str, ...] | None:
 
 
 def one_index(name: str, value: object, size: int) -> int:
-    """The value as an index of something that has `size` items."""
+    """Return the value as an index of something that has `size` items."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         raise BadInput(f"{name} is {value!r}; expected a whole number from 0 to {size - 1}")
     if not 0 <= value < size:
@@ -90,7 +90,7 @@ def one_index(name: str, value: object, size: int) -> int:
 
 
 def index_array(name: str, values: object, size: int) -> np.ndarray:
-    """The values as indices of something that has `size` items; a mask of that length is one way to give them."""
+    """Return the values as indices of something that has `size` items; they may be given as a mask."""
     try:
         array = np.atleast_1d(np.asarray(values))
     except ValueError:
@@ -110,7 +110,7 @@ def index_array(name: str, values: object, size: int) -> np.ndarray:
 
 
 def number_array(name: str, values: object) -> np.ndarray:
-    """The values as a table of floats."""
+    """Return the values as a table of floats."""
     try:
         array = np.asarray(values)
         if array.dtype.kind in "biufO":
@@ -121,7 +121,7 @@ def number_array(name: str, values: object) -> np.ndarray:
 
 
 def frozen_array(name: str, values: object, dtype: type) -> np.ndarray:
-    """The values as a contiguous read-only array; no copy when it is one already.
+    """Return the values as a contiguous read-only array; no copy when it is one already.
 
     What would not survive the conversion is refused: fractions and numbers out of range where indices are expected,
     text and complex numbers everywhere.
@@ -163,7 +163,7 @@ def check_memory(what: str, size: float, advice: str = "") -> None:
 
 
 def size_text(size: float) -> str:
-    """A number of bytes in words: "13 GB"."""
+    """Return a number of bytes in words: "13 GB"."""
     for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
         if size >= unit:
             return f"{size / unit:.3g} {name}"
@@ -172,7 +172,7 @@ def size_text(size: float) -> str:
 
 @cache
 def _machine_memory() -> float:
-    """The memory of the machine, or of the container that we are in."""
+    """Return the memory of the machine, or of its container."""
     try:
         machine = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):

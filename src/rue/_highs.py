@@ -8,7 +8,7 @@ changing coefficients one by one. Solves run on one thread with a fixed seed, so
 answer; `run` releases the interpreter's lock, so threads may each have programs of their own. A program must not be
 shared by threads.
 
-highspy reports failures as return codes and goes on; here each of them is looked at, and an error is `SolverFailed`.
+highspy reports failures as return codes and goes on; here each of them is checked, and an error is `SolverFailed`.
 """
 
 import math
@@ -150,7 +150,7 @@ class Program:
         return self._result(highs, known[status])
 
     def _ready(self, seconds: float) -> Any:
-        """A solver with its options set.
+        """Return a solver with its options set.
 
         HiGHS's clock runs on from solve to solve, and linear programs measure the limit against it while mixed-integer
         ones do not; so the former get their limit on top of the time used so far, and the latter a fresh solver.
@@ -194,7 +194,7 @@ def cancel_running() -> None:
 
 
 def _check(what: str, outcome: Any, status: Any = None) -> None:
-    """Warnings are harmless (a limit, a coefficient too small to count); errors are not."""
+    """Raise `SolverFailed` for errors; warnings (a limit, a coefficient too small to count) are harmless."""
     import highspy
 
     if outcome == highspy.HighsStatus.kError:

@@ -14,7 +14,7 @@ NO_LETTER = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # cont
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it, with infinities as text."""
+    """Return the value as JSON has it, with infinities as text."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -25,7 +25,7 @@ def plain(value: Any) -> Any:
 
 
 def frozen(name: str, value: Any) -> Any:
-    """A copy of a value that a JSON file can hold, in tuples and read-only mappings, so that nobody can change it."""
+    """Return a read-only copy of a value that a JSON file can hold, in tuples and mappings."""
     if isinstance(value, Mapping):
         odd = next((key for key in value if not isinstance(key, str)), None)
         if odd is not None:
@@ -42,14 +42,14 @@ def frozen(name: str, value: Any) -> Any:
 
 
 def thawed(value: Any) -> Any:
-    """What was frozen, in lists and dictionaries, as files and pickles want it."""
+    """Return what was frozen, in lists and dictionaries, as files and pickles want it."""
     if isinstance(value, Mapping):
         return {key: thawed(item) for key, item in value.items()}
     return [thawed(item) for item in value] if isinstance(value, tuple) else value
 
 
 def one_line(name: str) -> str:
-    """A name of somebody else's on one line, and with � for what is no letter.
+    """Return a foreign name on one line, with � for what is no letter.
 
     A line break would tear a table or a title apart, an SVG file cannot hold control characters, and a terminal obeys
     them.
@@ -58,7 +58,7 @@ def one_line(name: str) -> str:
 
 
 def short_line(name: str, most: int = 40) -> str:
-    """A name on one line with so many letters at most: what is too much is left out of its middle."""
+    """Return a name on one line of at most `most` letters; what is too much is left out of its middle."""
     whole = one_line(name)
     half = (most - 1) // 2
     return whole if len(whole) <= most else f"{whole[:half]}…{whole[-half:]}"

@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_threads(threads: object) -> int:
-    """How many threads to use: the number given, or all cores if it is None."""
+    """Return how many threads to use: the number given, or all cores if it is None."""
     return cores() if threads is None else whole_number("threads", threads, 1)
 
 
 def each(work: Callable[[S], T], items: Iterable[S], threads: int) -> list[T]:
-    """What `work` makes of each item, in order."""
+    """Call `work` with each item; return the results in order."""
     items = list(items)
     if threads == 1 or len(items) <= 1:
         return [work(item) for item in items]

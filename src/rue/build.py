@@ -1,4 +1,4 @@
-"""The friendly ways in: a `Builder` with names, and models from counted or logged transitions.
+"""Ways to make a model: a `Builder` with names, and models from counted or logged transitions.
 
 **From data.** If the transitions of a choice were seen n(s') times, its outcome probabilities have, under a Dirichlet
 prior with α pseudo-counts for each outcome, the posterior Dirichlet(n(s') + α). A sample of the model draws each
@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, pointers, ranges
 from rue._check import check_memory, frozen_array, in_all, index_array, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue.errors import BadInput, argument
@@ -52,7 +52,7 @@ class Builder:
         self._initial: int | None = None
 
     def add(self, state: str, action: str, outcomes: Mapping[str, Numbers], cost: Numbers = 0.0) -> "Builder":
-        """An action in a state: where it leads, with which probability, at which expected cost.
+        """Add an action in a state: where it leads, with which probability, at which expected cost.
 
         A probability or cost is one number for all samples or one for each.
         """
@@ -61,7 +61,7 @@ class Builder:
             raise BadInput(f"{where}: the outcomes are {outcomes!r}; expected {{next state: probability}}")
         if not outcomes:
             raise BadInput(f"{where} leads nowhere; expected at least one outcome")
-        # Everything is looked at before anything is kept, so that a refusal leaves no trace.
+        # Everything is checked before anything is kept, so that a refusal leaves no trace.
         row = {str(s): self._per_sample(p, f"{where}: the probability of {s!r}") for s, p in outcomes.items()}
         price = self._per_sample(cost, f"{where}: the cost")
         known = (self._state.get(str(state), -1), self._action.get(str(action), -1))
@@ -74,7 +74,7 @@ class Builder:
         return self
 
     def goal(self, *states: str) -> "Builder":
-        """States where the episode ends."""
+        """Add states where the episode ends."""
         for state in states:
             number = self._state_number(state)
             if any(s == number for s, _ in self._choices):
@@ -83,7 +83,7 @@ class Builder:
         return self
 
     def initial(self, state: str) -> "Builder":
-        """Where every episode starts."""
+        """Set where every episode starts."""
         self._initial = self._state_number(state)
         return self
 
@@ -93,7 +93,7 @@ class Builder:
         return self
 
     def build(self) -> UMDP:
-        """The model, checked."""
+        """Return the model, checked."""
         names = tuple(self._state)
         has_action = {state for state, _ in self._choices}
         stuck = [name for name, number in self._state.items() if number not in has_action and number not in self._goals]
@@ -113,7 +113,7 @@ class Builder:
         flat = Flat(
             choice_ptr=np.searchsorted([state for state, _ in keys], np.arange(len(names) + 1)),
             action=np.array([action for _, action in keys], np.int64),
-            trans_ptr=np.concatenate(([0], np.cumsum([len(row) for row in rows], dtype=np.int64))),
+            trans_ptr=pointers([len(row) for row in rows]),
             successor=np.array([s for row in rows for s in row], np.int64),
             prob=np.array([p for row in rows for p in row.values()]).reshape(-1, self._samples),
             cost=np.array([self._choices[key][1] for key in keys]).reshape(-1, self._samples),
@@ -206,7 +206,7 @@ def from_counts(
     cost_noise: float = 0.0,
     discount: float | None = None,
 ) -> UMDP:
-    """Posterior samples of a model whose transitions were counted.
+    """Return posterior samples of a model whose transitions were counted.
 
     `counts[S,A,S]` says how often action a in state s led to s'; `cost[S,A]` is the mean cost. What `count_transitions`
     made of a log brings its own costs, initial state and goals. `cost_noise` is the standard deviation of Gaussian
@@ -265,7 +265,7 @@ def _check_size(transitions: int, samples: int) -> None:
 
 
 def _share_outcomes(counts: Counts, safe: Array | None) -> Counts:
-    """The counts, with zeros where a safe state was seen to follow a state but not after this action."""
+    """Return the counts, with zeros where a safe state followed a state but not after this action."""
     states = counts.choice_ptr.size - 1
     choice_state = np.repeat(np.arange(states), np.diff(counts.choice_ptr))  # [C]
     trans_choice = np.repeat(np.arange(counts.action.size), np.diff(counts.trans_ptr))  # [T]
@@ -286,7 +286,7 @@ def _share_outcomes(counts: Counts, safe: Array | None) -> Counts:
 
 
 def _safe_states(counts: Counts) -> Array:  # [S]
-    """States from which some policy reaches a goal with probability one, if the outcomes are those that were seen.
+    """Return states from which some policy surely reaches a goal, if the outcomes are those that were seen.
 
     They stay so when they become outcomes of each other's choices: what this policy does never leaves them, and what
     led to a goal still may.
@@ -311,7 +311,7 @@ def from_transitions(
     discount: float | None = None,
     unvisited: Literal["refuse", "dead end"] = "refuse",
 ) -> UMDP:
-    """Posterior samples of a model from logged rows (state, action, cost, next state).
+    """Return posterior samples of a model from logged rows (state, action, cost, next state).
 
     States and actions may be any names; they become labels. A state that the log never leaves and that is no goal is
     refused, or made a dead end. For `prior`, `support` and `cost_noise` see `from_counts`.
@@ -377,7 +377,7 @@ def count_transitions(
     return Counts(
         choice_ptr=np.searchsorted([s for s, _ in keys], np.arange(len(state) + 1)),
         action=np.array([a for _, a in keys], np.int64),
-        trans_ptr=np.concatenate(([0], np.cumsum([len(seen[key]) for key in keys], dtype=np.int64))),
+        trans_ptr=pointers([len(seen[key]) for key in keys]),
         successor=np.array([s for key in keys for s in seen[key]], np.int64),
         count=np.array([n for key in keys for n in seen[key].values()], float),
         cost=np.array([paid[key].mean for key in keys]),
@@ -418,13 +418,13 @@ class _Spread:
         self.squares += before * (value - self.mean)
 
     def standard_error(self, usual_variance: float) -> float:
-        """Of the mean; one number alone says nothing of its own spread, and has the usual one."""
+        """Return the standard error of the mean; a single number has the usual variance."""
         variance = self.squares / (self.count - 1) if self.count > 1 else usual_variance
         return float(np.sqrt(variance / self.count))
 
 
 def _usual_variance(paid: Mapping[tuple[int, int], _Spread]) -> dict[int, float]:
-    """The variance of an action's cost within a state, pooled over all states."""
+    """Return the variance of an action's cost within a state, pooled over all states."""
     squares: dict[int, float] = {}
     freedom: dict[int, int] = {}
     for (_, action), spread in paid.items():
@@ -454,7 +454,7 @@ def _handle_unvisited(
 
 
 def _count_table(counts: ArrayLike, cost: ArrayLike | None, initial: int, goals: ArrayLike, support: str) -> Counts:
-    """Counts of choices that exist, from dense tables."""
+    """Return counts of choices that exist, from dense tables."""
     table = number_array("counts", counts)
     if table.ndim != 3 or table.shape[0] != table.shape[2]:
         raise BadInput(f"counts has shape {table.shape}; expected [states, actions, states]")

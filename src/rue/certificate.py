@@ -29,9 +29,9 @@ has not reached a goal after n steps, and that vanishes as n grows.
     max over k of V_k(π) − V*_k   ≥ r_0 + Σ_k b_k (h_k(s_0) − V*_k(s_0))                             objective "regret"
 
 since the left-hand side is infinite if π may miss the goal in some sample. V*_k is replaced by the cost of a policy
-that is looked for here.
+that is searched for here.
 
-*Who shares what.* `verify` uses the model, and nothing of the solvers, of the judge or of their V*. Who makes a
+*Independence.* `verify` uses the model, and nothing of the solvers, of the judge or of their V*. A solver that makes a
 certificate uses this module: `safe_potential` for a potential that passes, `gap_below` for the gaps that the check will
 use, and `margin`: each r_i is below the fraction 1 − `margin` of what it follows from. `rue.checker` makes the same
 check and shares no code with this module.
@@ -50,18 +50,17 @@ from typing import Any
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, pointers, ranges
 from rue._check import one_of, real_number
 from rue._linear import solve_chain
+from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
 from rue._threads import cores, in_parts
 from rue.certificate_kernels import Claims, GapModel, check_points
 from rue.errors import BadInput, NotProved, SolverFailed
 from rue.model import UMDP, Graph
 
 # Twice the rounding error of one operation, so that products of such errors are covered as well.
-ROUNDING = 2.0**-52
-# Numbers below this lose their precision; it is added to bounds on rounding errors.
-TINY = 1e-290
+TWICE_ROUNDOFF = 2 * UNIT_ROUNDOFF
 # Weights, probabilities, gaps and values of points below this count as zero, so that their products are normal numbers.
 SMALL = 1e-60
 # The largest weight of a point lies between the inverse of this and this.
@@ -121,11 +120,11 @@ class Certificate:
         return int(self.state.size)
 
     def follow_ptr(self, graph: Graph) -> Array:  # [P+1]
-        """Where the followers of each point begin."""
-        return np.concatenate(([0], np.cumsum(np.diff(graph.trans_ptr[graph.choice_ptr])[self.state])))
+        """Return where the followers of each point begin."""
+        return pointers(np.diff(graph.trans_ptr[graph.choice_ptr])[self.state])
 
     def to_json(self, model: UMDP) -> str:
-        """The numbers of the model and the proof as one JSON text, which `rue.checker` reads."""
+        """Return the numbers of the model and the proof as one JSON text, which `rue.checker` reads."""
         _check_form(model, self)
         graph = model.graph
         arrays = {name: getattr(graph, name).tolist() for name in ("choice_ptr", "trans_ptr", "successor")}
@@ -138,7 +137,7 @@ class Certificate:
         return json.dumps({**header, "model": arrays | numbers, "certificate": proof}, allow_nan=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are made anew, so that they are frozen like any other."""
+        """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
         return Certificate, (self.objective, self.fingerprint, self.bound, *(getattr(self, name) for name in _FIELDS))
 
     def __repr__(self) -> str:
@@ -155,7 +154,7 @@ _FIELDS: dict[str, type] = {
 
 
 def model_fingerprint(model: UMDP) -> str:
-    """A hash of the whole model, numbers included."""
+    """Return a hash of the whole model, numbers included."""
 
     def compute() -> str:
         digest = hashlib.sha256(model.graph.fingerprint.encode())
@@ -168,7 +167,7 @@ def model_fingerprint(model: UMDP) -> str:
 
 
 def verify(model: UMDP, certificate: Certificate) -> float:
-    """The lower bound that a certificate proves: at least its `bound`, or `NotProved` says what fails.
+    """Return the lower bound that a certificate proves: at least its `bound`, or `NotProved` says what fails.
 
     Everything is worked out again from the model; nothing of the solvers, of the judge or of `rue.values` is used.
     """
@@ -188,21 +187,21 @@ def verify(model: UMDP, certificate: Certificate) -> float:
 
 
 def gap_below(model: UMDP, potential: Array) -> Array:  # [C, K]
-    """The gaps of a potential, rounded down; `NotProved` if one may be negative."""
+    """Return the gaps of a potential, rounded down; `NotProved` if one may be negative."""
     columns = [_Sample.of(model, k).gap_below(potential[:, k]) for k in range(model.samples)]
     return np.column_stack(columns)
 
 
 def safe_potential(model: UMDP, lower: Array) -> Array:  # [S, K]
-    """Lower bounds on the optimal values, lowered a little where rounding might make a gap negative."""
+    """Return lower bounds on the optimal values, lowered a little where rounding might make a gap negative."""
     columns = [_Sample.of(model, k).lowered(lower[:, k]) for k in range(model.samples)]
     return np.column_stack(columns)
 
 
 def margin(model: UMDP) -> float:
-    """The fraction of what a point follows from that is kept back for rounding errors."""
+    """Return the fraction of what a point follows from that is kept back for rounding errors."""
     longest = int(np.diff(model.graph.trans_ptr).max(initial=0))
-    return ROUNDING * (model.samples + longest + 16)
+    return TWICE_ROUNDOFF * (model.samples + longest + 16)
 
 
 def _check_form(model: UMDP, certificate: Certificate) -> None:
@@ -241,24 +240,24 @@ def _within(array: Array, low: float, high: float) -> bool:
 
 
 def _at_root(model: UMDP, certificate: Certificate, least: Array) -> float:
-    """What point 0 proves, rounded down; a regret or cost is never negative."""
+    """Return what point 0 proves, rounded down; a regret or cost is never negative."""
     used = np.flatnonzero(certificate.belief > 0)
     belief = certificate.belief[used]
     if not np.isfinite(least[used]).all():
         worst = int(used[~np.isfinite(least[used])][0])
         raise NotProved(f"no policy's cost could be proved in sample {model.sample_name(worst)}, as its regret needs")
     terms = np.append(belief * (certificate.potential[model.graph.initial, used] - least[used]), certificate.value[0])
-    error = ROUNDING * 4 * math.fsum(np.abs(terms)) + SMALL
+    error = TWICE_ROUNDOFF * 4 * math.fsum(np.abs(terms)) + SMALL
     # A belief that sums to a little more than one proves that much less.
-    total = math.fsum(belief) * (1 + 4 * ROUNDING)
-    return max((math.fsum(terms) - error) / total * (1 - 4 * ROUNDING), 0.0)
+    total = math.fsum(belief) * (1 + 4 * TWICE_ROUNDOFF)
+    return max((math.fsum(terms) - error) / total * (1 - 4 * TWICE_ROUNDOFF), 0.0)
 
 
 def _check_points(model: UMDP, certificate: Certificate, gap: Array) -> None:
     """Refuse points that claim more than follows from the others."""
     points = _Points.of(model, certificate, gap)
     points.check_followers()
-    # Most points pass a plain sum, compiled; what is left may go round for free, which asks for more care.
+    # Most points pass a plain sum, compiled; the others may be on a free cycle, which needs more care.
     unsure = np.flatnonzero(~points.follow_plainly())
     proved = points.value.copy()
     for part in points.parts(unsure):
@@ -321,7 +320,7 @@ class _Points:
             )
 
     def follow_plainly(self) -> Array:  # [P]
-        """Which points claim no more than the sum of what follows, rounded down."""
+        """Return which points claim no more than the sum of what follows, rounded down."""
         graph, follows = self.graph, np.zeros(self.state.size, bool)
         model = GapModel(graph.choice_ptr, graph.trans_ptr, graph.successor, self.prob, self.gap)
         claims = Claims(self.state, self.weight, self.value, self.follow, self.follow_ptr)
@@ -332,7 +331,7 @@ class _Points:
         return follows
 
     def parts(self, points: Array) -> Iterator[Array]:
-        """Some points, in parts that share a state."""
+        """Return some points, in parts that share a state."""
         order = points[np.argsort(self.state[points], kind="stable")]
         size = max(CHUNK // self.weight.shape[1], 1)
         ends = np.flatnonzero(np.diff(self.state[order])) + 1
@@ -341,7 +340,7 @@ class _Points:
                 yield order[start : min(start + size, last)]
 
     def backup(self, part: Array) -> Array:
-        """What follows for points that share a state, rounded down."""
+        """Return what follows for points that share a state, rounded down."""
         graph, state = self.graph, int(self.state[part[0]])
         if graph.goal[state]:
             return np.zeros(part.size)
@@ -361,10 +360,10 @@ class _Points:
         return least
 
     def keeps_level(self, part: Array, weight: Array, c: int, place: Array) -> Array:
-        """Whether the claims follow for a choice that has the same probabilities T in all samples that have weight.
+        """Return whether claims follow for a choice with the same probabilities T in all samples that have weight.
 
         W(s', T w) = T W(s', w), and the probabilities sum to one, so that r ≤ w·g + Σ_t T_t r_t is
-        0 ≤ w·g + Σ_t T_t (r_t − r), where nothing is lost to rounding if one can go round for free with the same claim.
+        0 ≤ w·g + Σ_t T_t (r_t − r), where nothing is lost to rounding on a free cycle with the same claim.
         """
         graph, claim = self.graph, self.value[part]
         up, down = weight @ self.gap[c], np.zeros(part.size)
@@ -378,11 +377,11 @@ class _Points:
             rise = np.where(same, there, there * (1 - self.margin)) - claim
             up += prob * np.maximum(rise, 0.0)
             # A product may vanish in rounding, but what can be lost is lost in the end.
-            down += prob * np.maximum(-rise, 0.0) + TINY * ((prob > 0) & (rise < 0))
+            down += prob * np.maximum(-rise, 0.0) + UNDERFLOW * ((prob > 0) & (rise < 0))
         return np.asarray(even & (up * (1 - self.margin) >= down * (1 + self.margin)))
 
     def ahead(self, part: Array, weight: Array, state: int, follow: Array) -> Array:
-        """What the followers prove for weights that arrive at a state."""
+        """Return what the followers prove for weights that arrive at a state."""
         gap = self.gap[self.graph.choice_ptr[state] : self.graph.choice_ptr[state + 1]]
         named = np.flatnonzero(follow >= 0)
         result = np.zeros(part.size)
@@ -398,7 +397,7 @@ class _Points:
 
 
 def _without_small(array: Array) -> Array:
-    """The array with numbers close to zero replaced by zero; read-only, as kernels are compiled for one kind."""
+    """Return the array, read-only, with numbers close to zero replaced by zero."""
     small = (array > 0) & (array < SMALL)
     if small.any():
         array = np.where(small, 0.0, array)
@@ -413,7 +412,6 @@ class _Sample:
     graph: Graph
     prob: Array  # [T]
     cost: Array  # [C]
-    owner: Array  # [T] the state of each transition
     alive: Array  # [S] states from which a goal can be reached with probability one
     allowed: Array  # [C] choices that never leave them
     name: str
@@ -422,32 +420,31 @@ class _Sample:
     def of(cls, model: UMDP, sample: int) -> "_Sample":
         graph = model.graph
         prob = np.ascontiguousarray(model.prob[:, sample])
-        owner = graph.choice_state[graph.trans_choice]
         alive = np.ones(graph.states, bool)
         while True:
             strays = np.logical_or.reduceat((prob > 0) & ~alive[graph.successor], graph.trans_ptr[:-1])
             allowed = alive[graph.choice_state] & ~strays
             use = (prob > 0) & allowed[graph.trans_choice]
-            found = _spread(graph.successor[use], owner[use], graph.goal) >= 0
+            found = _spread(graph.successor[use], graph.trans_state[use], graph.goal) >= 0
             if (found | ~alive).all():
-                return cls(graph, prob, model.cost[:, sample], owner, alive, allowed, model.sample_name(sample))
+                return cls(graph, prob, model.cost[:, sample], alive, allowed, model.sample_name(sample))
             alive &= found
 
     def drift(self, value: Array, paid: Array) -> tuple[Array, Array, Array]:  # [C], [C], [C]
-        """What each choice pays plus the rise of the value, the rounding error of that, and whether the value may fall.
+        """Return what each choice pays plus the rise of the value, its rounding error, and whether the value may fall.
 
         Differences are taken first: what the value is does not matter, nor does a self-loop.
         """
         graph, first = self.graph, self.graph.trans_ptr[:-1]
-        rise = value[graph.successor] - value[self.owner]
+        rise = value[graph.successor] - value[self.graph.trans_state]
         part = self.prob * rise
         total = paid + np.add.reduceat(part, first)
         size = paid + np.add.reduceat(np.abs(part), first)
         falls = np.logical_or.reduceat((self.prob > 0) & (rise < 0), first)
-        return total, ROUNDING * (np.diff(graph.trans_ptr) + 8) * size + TINY, falls
+        return total, TWICE_ROUNDOFF * (np.diff(graph.trans_ptr) + 8) * size + UNDERFLOW, falls
 
     def gap_below(self, potential: Array) -> Array:  # [C]
-        """The gaps, rounded down; infinite where a dead end is risked. `NotProved` if one may be negative."""
+        """Return the gaps, rounded down; infinite where a dead end is risked. `NotProved` if one may be negative."""
         graph = self.graph
         odd = ~((potential >= 0) & (potential <= LARGE_VALUE)) & ~((potential == np.inf) & ~self.alive)
         odd |= graph.goal & (potential != 0)
@@ -469,10 +466,10 @@ class _Sample:
         return np.where(self.allowed, np.maximum(gap - error, 0.0), np.inf)
 
     def lowered(self, value: Array) -> Array:  # [S]
-        """The value, or little less, with gaps that are not negative, rounding included; infinite at dead ends."""
+        """Return the value, or little less, such that no gap is negative, rounding included; infinite at dead ends."""
         graph = self.graph
         length, first = np.diff(graph.trans_ptr), graph.trans_ptr[:-1]
-        other = np.where(graph.successor != self.owner, self.prob, 0.0)
+        other = np.where(graph.successor != self.graph.trans_state, self.prob, 0.0)
         leave = np.add.reduceat(other, first)
         for room in ROOM:
             potential = np.where(self.alive, value, 0.0) * (1 - room)
@@ -481,23 +478,23 @@ class _Sample:
                 wrong = np.flatnonzero(self.allowed & falls & ~(gap >= error))
                 if wrong.size == 0:
                     return np.where(self.alive, potential, np.inf)
-                # No gap is negative where no successor is lower; that ends it where going round is free.
+                # No gap is negative where no successor is lower; this ends the loop on free cycles.
                 ahead = potential[graph.successor]
                 lowest = np.minimum.reduceat(np.where(self.prob > 0, ahead, np.inf), first)[wrong]
                 backup = (self.cost + np.add.reduceat(other * ahead, first))[wrong] / leave[wrong]
-                enough = np.maximum(lowest, backup * (1 - 8 * ROUNDING * (length[wrong] + 8)))
+                enough = np.maximum(lowest, backup * (1 - 8 * TWICE_ROUNDOFF * (length[wrong] + 8)))
                 np.minimum.at(potential, graph.choice_state[wrong], enough)
         return np.where(self.alive, 0.0, np.inf)
 
     def least_cost(self, potential: Array) -> float:
-        """An upper bound on V* at the initial state: the proved cost of a policy, improved as long as it can be."""
+        """Return an upper bound on V* at the initial state: the proved cost of a policy, improved while it can be."""
         graph, inner = self.graph, self.alive & ~self.graph.goal
         if graph.goal[graph.initial]:
             return 0.0
         choice, best = self._near(np.where(self.alive, potential, 0.0)), np.inf
         for _ in range(ROUNDS):
             found = self._evaluate(choice, inner)
-            if found is None:  # it hardly ever ends somewhere, and that may be far from where it goes
+            if found is None:  # from some state it hardly ever ends, which it may not visit
                 found = self._evaluate(choice, self._visited(choice))
                 return best if found is None else min(best, self._cost_at_start(choice, *found))
             best = min(best, self._cost_at_start(choice, *found))
@@ -511,9 +508,9 @@ class _Sample:
         return best
 
     def _near(self, potential: Array) -> Array:  # [S]
-        """A policy that reaches a goal from each alive state, by choices of small gaps where they lead there.
+        """Return a policy that reaches a goal from each alive state, by choices of small gaps where they lead there.
 
-        Each state goes towards one that is nearer, so that nobody goes round for ever where that is free.
+        Each state goes towards one that is nearer, so that free cycles are avoided.
         """
         graph = self.graph
         gap = self.drift(potential, self.cost)[0]
@@ -521,15 +518,15 @@ class _Sample:
         choice, done = np.full(graph.states, -1), graph.goal.copy()
         for near in NEAR:
             usable = self.allowed & (gap <= near * scale)
-            use = np.flatnonzero((self.prob > 0) & usable[graph.trans_choice] & ~done[self.owner])
-            toward = _spread(graph.successor[use], self.owner[use], done)
-            taken = use[toward[self.owner[use]] == graph.successor[use]]
-            choice[self.owner[taken]] = graph.trans_choice[taken]
+            use = np.flatnonzero((self.prob > 0) & usable[graph.trans_choice] & ~done[self.graph.trans_state])
+            toward = _spread(graph.successor[use], self.graph.trans_state[use], done)
+            taken = use[toward[self.graph.trans_state[use]] == graph.successor[use]]
+            choice[self.graph.trans_state[taken]] = graph.trans_choice[taken]
             done |= toward >= 0
         return choice
 
     def _evaluate(self, choice: Array, inner: Array) -> tuple[Array, Array] | None:  # [S], [S]
-        """Estimates of a policy's cost and steps from the states `inner`, which it leaves only for goals.
+        """Estimate a policy's cost and steps from the states `inner`, which it leaves only for goals.
 
         None if they are beyond all numbers.
         """
@@ -551,14 +548,14 @@ class _Sample:
         return (solved[:, 0], solved[:, 1]) if (solved < LARGE_VALUE).all() else None
 
     def _visited(self, choice: Array) -> Array:  # [S]
-        """The states, goals aside, that a policy can come to."""
+        """Return the states, goals aside, that a policy can come to."""
         graph = self.graph
-        use = (self.prob > 0) & (choice[self.owner] == graph.trans_choice)
+        use = (self.prob > 0) & (choice[self.graph.trans_state] == graph.trans_choice)
         start = np.arange(graph.states) == graph.initial
-        return np.asarray((_spread(self.owner[use], graph.successor[use], start) >= 0) & ~graph.goal)
+        return np.asarray((_spread(self.graph.trans_state[use], graph.successor[use], start) >= 0) & ~graph.goal)
 
     def _cost_at_start(self, choice: Array, value: Array, steps: Array) -> float:
-        """An upper bound on the policy's cost from estimates of its costs v and steps n; infinite if none is proved.
+        """Return an upper bound on the policy's cost from estimates of its costs v and steps n; infinite if unproved.
 
         With r = |c + Pv − v| and d = n − Pn > 0 wherever the policy goes, it is proper and its cost is at most
         v + max(r/d)·n.
@@ -570,11 +567,11 @@ class _Sample:
         if not ((drop > 0) & np.isfinite(off)).all():
             return np.inf
         start = self.graph.initial
-        return float((value[start] + (off / drop).max() * steps[start]) * (1 + 4 * ROUNDING))
+        return float((value[start] + (off / drop).max() * steps[start]) * (1 + 4 * TWICE_ROUNDOFF))
 
 
 def _spread(tail: Array, head: Array, start: Array) -> Array:  # [S]
-    """Breadth first along edges: where each state is entered from; at least 0 for what is reached, `start` included."""
+    """Search breadth first along edges; return where each state is entered from, at least 0 for what is reached."""
     # Slow to import, and needed only here.
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order

@@ -30,8 +30,6 @@ one and pays at most x + n · max((g + T x − x) / (n − T n), 0).
 
 *Rounding.* A comparison is decided in floating point if it is certain, with a bound on all rounding errors. If not, it
 is made again in exact rational arithmetic, as are the last two formulas always. With --exact all comparisons are.
-
-Exit status: 0 proved, 1 refused, 2 files that cannot be read.
 """
 
 import argparse
@@ -44,7 +42,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,9 +55,7 @@ LARGE_VALUE, LARGE_COST = 1e150, 1e100  # the largest finite potential or claim,
 ROW_TOLERANCE = 1e-8  # how far the sum of a row may be from one
 LARGEST_TEXT = 100_000_000  # a text of more bytes is refused before it is read
 CHUNK = 1 << 18  # numbers that are handled together
-SPLIT = 2.0**27 + 1  # splits a number into two of half as many digits
-# The chain of a policy is eliminated if it has at most FEW states. Otherwise it is swept up to SWEEPS times; if that
-# does not converge, it is eliminated unless it has more than DENSE states.
+# Chains of at most FEW states are eliminated; others are swept, then eliminated if they have at most DENSE states.
 FEW, SWEEPS, DENSE = 100, 20_000, 1_000
 ROUNDS = 50  # of improving a policy
 
@@ -93,14 +89,13 @@ class Model:
 
     def row(self, choice: int, sample: int) -> list[tuple[int, Fraction]]:
         """The transitions of a choice that are possible in a sample, with exact probabilities that sum to one."""
-        own = range(int(self.trans_ptr[choice]), int(self.trans_ptr[choice + 1]))
+        own = range(*self.trans_ptr[choice : choice + 2].tolist())
         prob = [(t, Fraction(float(self.prob[t, sample]))) for t in own]
         total = sum(p for _, p in prob)
         return [(t, p / total) for t, p in prob if p]
 
 
-@dataclass(frozen=True, eq=False)
-class Proof:
+class Proof(NamedTuple):
     """A certificate: a potential and P points, the first of them at the initial state."""
 
     objective: str  # "regret" or "cost"
@@ -145,8 +140,7 @@ def _header(text: bytes, kinds: tuple[str, ...]) -> dict[str, Any]:
     header = json.loads(text, parse_constant=lambda name: _expect(False, odd.format(name)))
     fits = isinstance(header, dict) and header.get("format") == "rue" and header.get("version") in (1, 2)
     _expect(fits, 'it is no file of rue; expected "format": "rue" and "version": 1 or 2')
-    kind = header.get("kind")
-    _expect(kind in kinds, f"it holds a {kind!r:.40}; expected one of {', '.join(kinds)}")
+    _expect(header.get("kind") in kinds, f"it holds a {header.get('kind')!r:.40}; expected one of {', '.join(kinds)}")
     return dict(header)
 
 
@@ -222,9 +216,8 @@ def _model(part: dict[str, Any]) -> Model:
 
 def _proof(part: dict[str, Any], model: Model) -> Proof:
     """Return a certificate whose arrays fit the model, whatever they claim."""
-    state, follow = _whole(part, "state"), _whole(part, "follow")
+    state, follow, objective, bound = _whole(part, "state"), _whole(part, "follow"), part["objective"], part["bound"]
     potential, weight, value = (np.array(part[name], float) for name in ("potential", "weight", "value"))
-    objective, bound = part["objective"], part["bound"]
     _expect(objective in ("regret", "cost"), f"the objective is {objective!r:.40}; expected regret or cost")
     _expect(type(bound) in (int, float) and 0 <= bound <= LARGE_VALUE, "bound is no number from 0")
     _expect(potential.shape == (model.states, model.samples), "potential has no row per state and column per sample")
@@ -253,12 +246,9 @@ def check(model: Model, proof: Proof, exact: bool = False) -> Fraction:
     gaps = _Gaps.of(model, proof.potential, exact)
     _check_points(model, proof, gaps, exact)
     belief = [(k, Fraction(float(b))) for k, b in enumerate(proof.weight[0]) if b > 0]
-    total = Fraction(float(proof.value[0]))
+    total, h = Fraction(float(proof.value[0])), proof.potential[model.initial].tolist()
     for k, b in belief:
-        if proof.objective == "cost":
-            total += b * Fraction(float(proof.potential[model.initial, k]))
-        else:
-            total -= b * _excess(model, gaps, k)
+        total += b * (Fraction(h[k]) if proof.objective == "cost" else -_excess(model, gaps, k))
     proved = max(total / sum(b for _, b in belief), Fraction(0))
     if proved < Fraction(proof.bound):
         raise Refused(f"the certificate claims a bound of {proof.bound!r}; its points prove {rounded_down(proved)!r}")
@@ -291,7 +281,7 @@ class _Gaps:
             _expect(bool(alive[model.initial]), missing)
             odd = ~((h >= 0) & (h <= LARGE_VALUE) | (h == np.inf) & ~alive) | model.goal & (h != 0)
             if odd.any():
-                s = int(np.flatnonzero(odd)[0])
+                s = int(odd.argmax())
                 raise Refused(f"the potential of state {s} is {float(h[s])} in sample {k}")
             made.potential[:, k] = np.where(alive, h, 0.0)
             low, falls = made._below(k)
@@ -305,12 +295,9 @@ class _Gaps:
         return made
 
     def _below(self, k: int) -> tuple[Array, Array]:  # [C], [C]
-        """Return the gaps in a sample, rounded down, and whether a successor is lower.
-
-        Sums are kept in two numbers, with what each rounding loses in the second (Dekker, Knuth).
-        """
+        """Return the gaps in a sample, rounded down, and whether a successor is lower."""
         model, h, length = self.model, self.potential[:, k], self.model.length
-        high, low, size = np.zeros((3, model.choices))
+        high, low, size = np.zeros((3, model.choices))  # `low` is what each rounding of `high` loses (Dekker, Knuth)
         choice, i = np.arange(model.choices), 0
         while choice.size:  # those that have an i-th transition
             transition = model.trans_ptr[choice] + i
@@ -329,17 +316,16 @@ class _Gaps:
         # The sum of the row is right to n roundings, and the gap to that many.
         gap = (high + low) / np.add.reduceat(model.prob[:, k], model.trans_ptr[:-1])
         error = 2 * lost + (length + 8) * UNIT * np.abs(gap)
-        falls = np.zeros(length.size, bool)
-        falls[model.trans_choice[(model.prob[:, k] > 0) & (h[model.successor] < h[model.trans_state])]] = True
-        return gap - error, falls
+        falling = (model.prob[:, k] > 0) & (h[model.successor] < h[model.trans_state])
+        return gap - error, np.bincount(model.trans_choice[falling], minlength=model.choices) > 0
 
     def exact(self, c: int, k: int) -> Fraction:
         """Return a gap that is not infinite, without rounding."""
         if (c, k) not in self.known:
             model, h = self.model, self.potential[:, k]
             ahead = sum(p * Fraction(float(h[model.successor[t]])) for t, p in model.row(c, k))
-            here = Fraction(float(h[model.choice_state[c]]))
-            self.known[c, k] = Fraction(float(model.cost[c, k])) + ahead - here
+            paid, here = Fraction(float(model.cost[c, k])), Fraction(float(h[model.choice_state[c]]))
+            self.known[c, k] = paid + ahead - here
         return self.known[c, k]
 
 
@@ -379,10 +365,8 @@ def _check_points(model: Model, proof: Proof, gaps: _Gaps, exact: bool) -> None:
     if wrong.size:
         j, t = int(follow[wrong[0]]), int(transition[wrong[0]])
         raise Refused(f"point {j} at state {state[j]} stands for transition {t} to {model.successor[t]}")
-    points, size = (
-        _Points(model, proof, gaps),
-        max(CHUNK // (int(np.diff(model.state_ptr).max()) * model.samples + 1), 1),
-    )
+    most = int(np.diff(model.state_ptr).max()) * model.samples + 1
+    points, size = _Points(model, proof, gaps), max(CHUNK // most, 1)
     for begin in range(0, state.size, size):
         part = np.arange(begin, min(begin + size, state.size))
         own, count = slice(*proof.follow_ptr[[begin, part[-1] + 1]]), np.diff(model.choice_ptr)[state[part]]
@@ -397,8 +381,7 @@ def _check_points(model: Model, proof: Proof, gaps: _Gaps, exact: bool) -> None:
                 raise Refused(f"point {i} at state {state[i]} claims {float(claim[i])}; {only}")
 
 
-@dataclass(frozen=True, eq=False)
-class _Points:
+class _Points(NamedTuple):
     """The right-hand sides of the inequalities of all points."""
 
     model: Model
@@ -412,11 +395,12 @@ class _Points:
         weight[weight < FLOOR] = 0.0
         ahead = np.empty(transition.size)
         named, alone = np.flatnonzero(follow >= 0), np.flatnonzero(follow < 0)
-        ahead[named] = self._by_point(weight[named], follow[named])
+        there = proof.weight[follow[named]]
+        ratio = np.divide(weight[named], there, out=np.full(there.shape, np.inf), where=there > 0)
+        ahead[named] = proof.value[follow[named]] * ratio.min(axis=1)
         ahead[alone] = self._by_one_step(weight[alone], model.successor[transition[alone]])
         total = self._paid(proof.weight[point], choice)
-        if choice.size:
-            total += np.add.reduceat(ahead, np.cumsum(length) - length)
+        total += np.add.reduceat(ahead, np.cumsum(length) - length)
         # No term is negative: each product, quotient and sum adds a rounding, and a share may have one for each term.
         errors = model.samples + 2 * int(length.max(initial=0)) + 16
         return np.where(total < FLOOR, 0.0, total * (1 - errors * UNIT))
@@ -427,20 +411,13 @@ class _Points:
         total[((weight > 0) & self.gaps.deadly[choice]).any(axis=1)] = np.inf
         return total
 
-    def _by_point(self, weight: Array, point: Array) -> Array:
-        """Return what points prove for weights that arrive at their states."""
-        there = self.proof.weight[point]
-        share = np.divide(weight, there, out=np.full(there.shape, np.inf), where=there > 0)
-        return np.asarray(self.proof.value[point] * share.min(axis=1))
-
     def _by_one_step(self, weight: Array, state: Array) -> Array:
         """Return what one step costs at least for weights that arrive at states; nothing at goals."""
         ptr, result = self.model.choice_ptr, np.zeros(state.size)
         inner = np.flatnonzero(~self.model.goal[state])
-        if inner.size:
-            first, count = ptr[state[inner]], np.diff(ptr)[state[inner]]
-            paid = self._paid(np.repeat(weight[inner], count, axis=0), _ranges(first, count))
-            result[inner] = np.minimum.reduceat(paid, np.cumsum(count) - count)
+        first, count = ptr[state[inner]], np.diff(ptr)[state[inner]]
+        paid = self._paid(np.repeat(weight[inner], count, axis=0), _ranges(first, count))
+        result[inner] = np.minimum.reduceat(paid, np.cumsum(count) - count)
         return result
 
     def exact(self, i: int, c: int) -> Fraction | float:
@@ -462,7 +439,7 @@ class _Points:
             there = enumerate(self.proof.weight[follow].tolist())
             share = min(weight.get(k, Fraction(0)) / Fraction(w) for k, w in there if w > 0)
             return Fraction(float(self.proof.value[follow])) * share
-        own = range(int(self.model.choice_ptr[state]), int(self.model.choice_ptr[state + 1]))
+        own = range(*self.model.choice_ptr[state : state + 2].tolist())
         return min((self._paid_exactly(weight, c) for c in own), default=Fraction(0))
 
     def _paid_exactly(self, weight: dict[int, Fraction], c: int) -> Fraction | float:
@@ -497,12 +474,9 @@ def _excess(model: Model, gaps: _Gaps, k: int) -> Fraction:
 
 
 def _toward_goals(model: Model, gaps: _Gaps, k: int) -> Array:  # [S]
-    """Return a policy that reaches a goal with probability one; -1 at goals and dead ends.
-
-    Each state may go to one nearer to a goal: Dijkstra's algorithm, with a gap divided by the probability as length.
-    """
-    use = np.flatnonzero((model.prob[:, k] > 0) & ~gaps.deadly[model.trans_choice, k])
-    use = use[np.argsort(model.successor[use], kind="stable")]
+    """Return a policy that surely reaches a goal, -1 elsewhere: Dijkstra's algorithm with a gap / prob as length."""
+    use = np.argsort(model.successor, kind="stable")
+    use = use[(model.prob[use, k] > 0) & ~gaps.deadly[model.trans_choice[use], k]]
     ptr = np.searchsorted(model.successor[use], np.arange(model.states + 1)).tolist()
     length = np.minimum(gaps.low[model.trans_choice[use], k] / np.maximum(model.prob[use, k], 1e-100), 1e200).tolist()
     state, choice = model.trans_state[use].tolist(), model.trans_choice[use].tolist()
@@ -511,11 +485,9 @@ def _toward_goals(model: Model, gaps: _Gaps, k: int) -> Array:  # [S]
     done = [False] * model.states
     while queue:
         distance, s, by = heapq.heappop(queue)
-        if done[s]:
-            continue
-        done[s], taken[s] = True, by
-        for e in range(ptr[s], ptr[s + 1]):
-            if not done[state[e]]:
+        if not done[s]:
+            done[s], taken[s] = True, by
+            for e in range(ptr[s], ptr[s + 1]):
                 heapq.heappush(queue, (distance + length[e], state[e], choice[e]))
     return taken
 
@@ -523,16 +495,14 @@ def _toward_goals(model: Model, gaps: _Gaps, k: int) -> Array:  # [S]
 def _estimate(model: Model, gaps: _Gaps, k: int, choice: Array) -> tuple[Array, Array]:  # [S], [S]
     """Estimate the expected sums of gaps, and the expected steps, of a policy from each state; nothing is proved."""
     state = np.flatnonzero(choice >= 0)
-    place = np.full(model.states, state.size)
+    place, length = np.full(model.states, state.size), model.length[choice[state]]
     place[state] = np.arange(state.size)
-    length = model.length[choice[state]]
     transition = _ranges(model.trans_ptr[choice[state]], length)
     row, column = np.repeat(np.arange(state.size), length), place[model.successor[transition]]
     prob = np.where(row == column, 0.0, model.share[transition, k])
     first = np.cumsum(length) - length
     leave = np.add.reduceat(prob, first)
     paid = np.column_stack([gaps.low[choice[state], k], np.ones(state.size)])
-    result = np.zeros((model.states, 2))
     with np.errstate(all="ignore"):
         paid /= leave[:, None]
         prob /= leave[row]
@@ -544,25 +514,21 @@ def _estimate(model: Model, gaps: _Gaps, k: int, choice: Array) -> tuple[Array, 
             if converged:
                 break
         solved = x[:-1] if converged or state.size > DENSE else _eliminate(row, column, prob, paid)
-    result[state] = np.where(np.isfinite(solved), solved, LARGE_VALUE)
-    return result[:, 0], result[:, 1]
+    x[:-1] = np.where(np.isfinite(solved), solved, LARGE_VALUE)
+    return x[place, 0], x[place, 1]
 
 
 def _eliminate(row: Array, column: Array, prob: Array, paid: Array) -> Array:
     """Return x = paid + prob x by elimination of one state after the other, without any subtraction."""
     size = paid.shape[0]
-    full = np.zeros((size, size + 1))  # the last column is all goals
+    full = np.zeros((size, size + 3))  # the states, all goals as one, and what is paid
     np.add.at(full, (row, column), prob)
-    x = paid.copy()
+    full[:, size + 1 :] = paid
     for i in range(size - 1, 0, -1):
-        ends = full[i, :i].sum() + full[i, size]
-        full[i] /= ends
-        x[i] /= ends
-        into = full[:i, i].copy()
-        x[:i] += into[:, None] * x[i]
-        full[:i, :i] += into[:, None] * full[i, :i]
-        full[:i, size] += into * full[i, size]
+        full[i] /= full[i, :i].sum() + full[i, size]
+        full[:i] += full[:i, i, None] * full[i]
         np.fill_diagonal(full[:i, :i], 0.0)
+    x = full[:, size + 1 :]
     x[0] /= full[0, size]
     for i in range(1, size):
         x[i] += full[i, :i] @ x[:i]
@@ -594,7 +560,8 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     """Return the rounded product and what was lost, exactly if nothing underflows (Dekker, Veltkamp)."""
-    (a_high, b_high), product = ((x * SPLIT - (x * SPLIT - x) for x in (a, b)), a * b)
+    product, scaled_a, scaled_b = a * b, a * (2.0**27 + 1), b * (2.0**27 + 1)
+    a_high, b_high = scaled_a - (scaled_a - a), scaled_b - (scaled_b - b)
     a_low, b_low = a - a_high, b - b_high
     return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
 
@@ -605,7 +572,7 @@ def _ranges(start: Array, length: Array) -> Array:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Check the proof that is named on the command line; returns the exit status."""
+    """Check the proof named on the command line; return 0 if proved, 1 if refused, 2 if files cannot be read."""
     parser = argparse.ArgumentParser("checker.py", description="Check a proof that no policy does better than a bound.")
     parser.add_argument("model", metavar="MODEL", help="a .rue file with a model, or a .json file with model and proof")
     parser.add_argument("solution", metavar="SOLUTION", nargs="?", help="a .rue file with a solution")
@@ -616,16 +583,15 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         model, proof = read([given.model, given.solution or given.model])
         facts |= {"objective": proof.objective, "points": int(proof.state.size)}
-        bound = rounded_down(check(model, proof, given.exact))
-        facts |= {"proved": True, "bound": bound}
-        what = "max regret" if proof.objective == "regret" else "worst-case cost"
-        status, line = 0, f"proved: {what} of every policy >= {bound!r}"
+        facts |= {"bound": rounded_down(check(model, proof, given.exact)), "proved": True}
+        what = {"regret": "max regret", "cost": "worst-case cost"}[proof.objective]
+        status, line = 0, f"proved: {what} of every policy >= {facts['bound']!r}"
     except Exception as error:  # nothing that goes wrong is a proof
-        status = 1 if isinstance(error, Refused) else 2
-        expected = isinstance(error, Refused | BadFile)
-        reason = str(error) if expected else f"it cannot be checked ({type(error).__name__}: {error})"
-        facts["reason"] = reason if status == 1 else " ".join(reason.split())
-        line = f"{'refused' if status == 1 else 'error'}: {facts['reason']}"
+        status, outcome = (1, "refused") if isinstance(error, Refused) else (2, "error")
+        known = isinstance(error, Refused | BadFile)
+        reason = str(error) if known else f"it cannot be checked ({type(error).__name__}: {error})"
+        facts["reason"] = " ".join(reason.split())
+        line = f"{outcome}: {facts['reason']}"
     print(json.dumps(facts) if given.json else line, file=sys.stderr if status == 2 else sys.stdout)
     return status
 

@@ -68,7 +68,7 @@ def arguments_called(words: Mapping[str, str]) -> Iterator[None]:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> BadInput:
-    """The error for a name nobody knows, with the nearest one that exists."""
+    """Return the error for an unknown name, with the nearest one that exists."""
     names = sorted(known)
     near = difflib.get_close_matches(name[:LONGEST_MESSAGE], islice(names, MOST_COMPARED), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""

@@ -79,7 +79,7 @@ class Evaluation:
         return int(self.regret.argmax())
 
     def exceedance(self, confidence: float = 0.95) -> float:
-        """How likely a fresh sample is to have more regret than the worst one here, at most.
+        """Return a bound on the probability that a fresh sample has more regret than the worst one here.
 
         With probability `confidence` = 1 − δ over the N samples here it is at most 1 − δ^{1/N}. This is true only if
         they are independent draws from where the fresh sample comes from too, and had no part in making the policy.
@@ -102,7 +102,7 @@ def evaluate(
     cache: Cache | None = None,
     threads: int | None = None,
 ) -> Evaluation:
-    """Expected cost and regret of a policy in every sample of a model.
+    """Compute the expected cost and regret of a policy in every sample of a model.
 
     A time limit, or Ctrl-C, leaves samples out that were not judged by then (`complete` is False). A cache that is
     passed to several calls keeps the optimal values. Threads: all cores unless given; figures do not depend on them.
@@ -114,7 +114,7 @@ def evaluate(
 
 
 def judge(model: UMDP, policy: Policy, run: Run) -> Evaluation:
-    """`evaluate` within a run, whose cache keeps the last verdict."""
+    """Evaluate a policy within a run, whose cache keeps the last verdict."""
     last: list[tuple[Policy, Evaluation]] = run.cache.remember(model, "last verdict", list)
     for judged, verdict in tuple(last):
         if judged is policy:

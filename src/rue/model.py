@@ -1,12 +1,12 @@
 """The central types: `Graph`, the states and choices that all samples share, and `UMDP`, the samples.
 
-Axes, once and for all: S states, C choices (state-action pairs), T transitions, K samples. The choices of
+Axes, everywhere: S states, C choices (state-action pairs), T transitions, K samples. The choices of
 state s are `choice_ptr[s]:choice_ptr[s+1]`; the transitions of choice c are `trans_ptr[c]:trans_ptr[c+1]`.
 The sample axis comes last: it is contiguous, and loops over all samples share every index.
 
 Sample k is the Markov decision process with transition probabilities T_k = `prob[:, k]` and expected costs
 C̄_k = `cost[:, k]`. A state without choices is a goal. A UMDP (the paper's Definition 4) is checked once,
-here, when it is made; behind this door nothing checks again.
+here, when it is made; no other module checks it again.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from rue import structure_kernels as reach
 from rue._arrays import Array, pointers, read_only
 from rue._check import frozen_array, in_all, index_array, labels, number_array, real_number, whole_number
+from rue._rounding import UNIT_ROUNDOFF
 from rue._text import frozen, thawed
 from rue.errors import BadInput, argument
 from rue.structure import all_states_reach_goal, reaching_goal, surely_reaching, visited_states
@@ -104,8 +105,8 @@ class Graph:
     def fingerprint(self) -> str:
         """A short hash of the structure; a policy carries it, so that it is never used on another graph."""
         digest = hashlib.sha256()
-        for array in (self.choice_ptr, self.action, self.trans_ptr, self.successor):
-            digest.update(array.tobytes())
+        for name in GRAPH_FIELDS:
+            digest.update(getattr(self, name).tobytes())
         digest.update(str(self.initial).encode())
         return digest.hexdigest()[:16]
 
@@ -120,15 +121,15 @@ class Graph:
         return _numbers_by_name(self.action_label, int(self.action.max(initial=-1)) + 1)
 
     def state_name(self, state: int) -> str:
-        """The label of a state, or its number."""
+        """Return the label of a state, or its number."""
         return str(state) if self.state_label is None else self.state_label[state]
 
     def action_name(self, action: int) -> str:
-        """The label of an action, or its number."""
+        """Return the label of an action, or its number."""
         return str(action) if self.action_label is None else self.action_label[action]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are made anew, so that they are frozen and checked like any other."""
+        """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return Graph, tuple({**values, "layout": thawed(self.layout)}.values())
 
@@ -136,7 +137,7 @@ class Graph:
         return f"Graph({self.states} states, {self.choices} choices, {self.transitions} transitions)"
 
     def describe_choice(self, choice: int) -> str:
-        """A choice in words, for messages."""
+        """Return a choice in words, for messages."""
         state, action = int(self.choice_state[choice]), int(self.action[choice])
         return f'choice {choice} (state {self.state_name(state)}, action "{self.action_name(action)}")'
 
@@ -187,8 +188,7 @@ class UMDP:
         object.__setattr__(self, "sample_label", labels("sample", self.sample_label))
         _check_shapes(self)
         object.__setattr__(self, "scenery", _check_scenery(self))
-        support = _check_prob(self)
-        self._memory["support"] = support
+        self._memory["support"] = _check_prob(self)
         _check_cost(self)
         _check_goal_in_reach(self)
 
@@ -204,9 +204,9 @@ class UMDP:
         states: Sequence[str] | None = None,
         actions: Sequence[str] | None = None,
     ) -> "UMDP":
-        """A model from `transition[K,S,A,S]` and `cost[K,S,A]` or `cost[K,S,A,S]`.
+        """Return a model from `transition[K,S,A,S]` and `cost[K,S,A]` or `cost[K,S,A,S]`.
 
-        A row of zeros in every sample says that there is no such action in that state. With `discount`
+        A row of zeros in every sample means that there is no such action in that state. With `discount`
         the problem may go on for ever and costs may be negative (see `with_discount`).
         """
         flat = _flat_from_dense(transition, cost, _integer("initial", initial), goals)
@@ -216,17 +216,14 @@ class UMDP:
 
     @classmethod
     def from_flat(cls, flat: Flat, discount: float | None = None) -> "UMDP":
-        """A model from flat arrays; with `discount`, from those of a discounted problem."""
+        """Return a model from flat arrays; with `discount`, from those of a discounted problem."""
         if discount is not None:
             flat = _discounted(flat, discount)
-        graph = Graph(
-            flat.choice_ptr, flat.action, flat.trans_ptr, flat.successor,
-            flat.initial, flat.state_label, flat.action_label,
-        )  # fmt: skip
-        return cls(graph, flat.prob, flat.cost)
+        ends = (flat.initial, flat.state_label, flat.action_label)
+        return cls(Graph(flat.choice_ptr, flat.action, flat.trans_ptr, flat.successor, *ends), flat.prob, flat.cost)
 
     def with_discount(self, discount: float) -> "UMDP":
-        """The same problem with future costs discounted by γ per step, as a shortest path.
+        """Return the same problem with future costs discounted by γ per step, as a shortest path.
 
         Every step ends the episode with probability 1 − γ. To start from rewards (negative costs) or
         from a problem without goals, pass `discount` to `from_dense` or to the `Builder`. Labels, layout and scenery
@@ -246,7 +243,7 @@ class UMDP:
         return UMDP(replace(plain.graph, layout=layout), plain.prob, plain.cost, self.sample_label, scenery)
 
     def subset(self, samples: ArrayLike) -> "UMDP":
-        """The model with these samples only, in this order."""
+        """Return the model with these samples only, in this order."""
         index = index_array("sample", samples, self.samples)
         if index.size == 0:
             raise BadInput("the subset has no samples; expected at least one")
@@ -263,8 +260,9 @@ class UMDP:
     def nbytes(self) -> int:
         """The memory that the model's own arrays take."""
         graph = self.graph
-        arrays = (graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor, self.prob, self.cost)
-        return sum(array.nbytes for array in arrays)
+        return int(
+            sum(array.nbytes for array in (self.prob, self.cost, *(getattr(graph, name) for name in GRAPH_FIELDS)))
+        )
 
     @property
     def always_live(self) -> Array:  # [T]
@@ -277,30 +275,26 @@ class UMDP:
         return np.asarray(self._memory["support"] != 0)
 
     def sample_name(self, sample: int) -> str:
-        """The label of a sample, or its number."""
+        """Return the label of a sample, or its number."""
         return str(sample) if self.sample_label is None else self.sample_label[sample]
 
     def remember(self, key: str, compute: Callable[[], T]) -> T:
-        """A fact derived from the model, computed once. The model is frozen, so it stays true."""
+        """Return a fact derived from the model, computed once. The model is frozen, so it stays true."""
         if key not in self._memory:
             self._memory[key] = compute()
         value: T = self._memory[key]
         return value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are made anew; what was worked out is not taken along."""
+        """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
         return UMDP, (self.graph, self.prob, self.cost, self.sample_label, dict(self.scenery))
 
     def __repr__(self) -> str:
-        graph = self.graph
-        return (
-            f"UMDP({graph.states} states, {graph.choices} choices, {graph.transitions} transitions, "
-            f"{self.samples} samples)"
-        )
+        return f"UMDP{repr(self.graph).removeprefix('Graph')[:-1]}, {self.samples} samples)"
 
 
 def _flat_from_dense(transition: ArrayLike, cost: ArrayLike, initial: int, goals: ArrayLike) -> Flat:
-    """Flat arrays from `transition[K,S,A,S]` and `cost[K,S,A]` or `cost[K,S,A,S]`.
+    """Return flat arrays from `transition[K,S,A,S]` and `cost[K,S,A]` or `cost[K,S,A,S]`.
 
     A row of zeros in every sample means that the action does not exist in that state. A cost per
     transition becomes the expected cost of the choice, C̄(s,a) = Σ T(s,a,s') C(s,a,s').
@@ -316,7 +310,12 @@ def _flat_from_dense(transition: ArrayLike, cost: ArrayLike, initial: int, goals
         raise BadInput(f"cost has shape {price.shape}; expected {table.shape[:3]} or {table.shape} to match transition")
     is_goal = np.isin(np.arange(states), index_array("goal", goals, states))
     exists = (table != 0).any(axis=(0, 3)) & ~is_goal[:, None]  # [S, A]
-    _refuse_states_without_actions(exists, is_goal)
+    stuck = np.flatnonzero(~exists.any(axis=1) & ~is_goal)
+    if stuck.size:
+        raise BadInput(
+            f"state {stuck[0]} has no action and is no goal; expected an action or a place in goals; "
+            f"{in_all(stuck.size, 'state', 'so')}"
+        )
     if price.ndim == 4:
         price = np.where(table > 0, table * price, 0.0).sum(axis=3)
     state, action = np.nonzero(exists)
@@ -335,7 +334,7 @@ def _flat_from_dense(transition: ArrayLike, cost: ArrayLike, initial: int, goals
 
 
 def _discounted(flat: Flat, discount: float) -> Flat:
-    """The shortest path that is equivalent to a discounted problem.
+    """Return the shortest path that is equivalent to a discounted problem.
 
     Every step goes on with probability γ and else ends in a new goal, "end" (or "end 2", if there is one). Costs may be
     negative (rewards): then all are shifted up by the same amount per step, and goals become states that wait for
@@ -353,20 +352,16 @@ def _discounted(flat: Flat, discount: float) -> Flat:
     choices = flat.action.size
     ends = flat.trans_ptr[1:]  # the new transition of a choice comes last
     samples = flat.prob.shape[1]
+    names = chain(["end"], (f"end {number}" for number in count(2)))
+    end = next(name for name in names if name not in set(flat.state_label or ()))
     return replace(
         flat,
         choice_ptr=np.append(flat.choice_ptr, flat.choice_ptr[-1]),
         trans_ptr=flat.trans_ptr + np.arange(choices + 1),
         successor=np.insert(flat.successor, ends, states),
         prob=np.insert(flat.prob * discount, ends, np.full((1, samples), 1 - discount), axis=0),
-        state_label=None if flat.state_label is None else (*flat.state_label, _free_name("end", flat.state_label)),
+        state_label=None if flat.state_label is None else (*flat.state_label, end),
     )
-
-
-def _free_name(name: str, used: tuple[str, ...]) -> str:
-    """The name, with a number if it is used already."""
-    taken = set(used)
-    return next(new for new in chain([name], (f"{name} {number}" for number in count(2))) if new not in taken)
 
 
 def _let_goals_wait(flat: Flat, shift: float) -> Flat:
@@ -389,17 +384,8 @@ def _let_goals_wait(flat: Flat, shift: float) -> Flat:
     )
 
 
-def _refuse_states_without_actions(exists: Array, is_goal: Array) -> None:
-    stuck = np.flatnonzero(~exists.any(axis=1) & ~is_goal)
-    if stuck.size:
-        raise BadInput(
-            f"state {stuck[0]} has no action and is no goal; expected an action or a place in goals; "
-            f"{in_all(stuck.size, 'state', 'so')}"
-        )
-
-
 def check_model(model: object) -> UMDP:
-    """The model, if it is one."""
+    """Return the model, if it is one."""
     if not isinstance(model, UMDP):
         raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
     return model
@@ -444,8 +430,7 @@ def _check_labels(kind: str, label: tuple[str, ...] | None, count: int) -> None:
 def _check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
     if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != end:
         raise BadInput(f"{name} runs from {ptr[:1]} to {ptr[-1:]}; expected 0 to {end}")
-    step = np.diff(ptr)
-    bad = np.flatnonzero(step < (0 if allow_empty else 1))
+    bad = np.flatnonzero(np.diff(ptr) < (0 if allow_empty else 1))
     if bad.size:
         what = "not less" if allow_empty else "more"
         raise BadInput(
@@ -454,7 +439,7 @@ def _check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
 
 
 def _check_graph(graph: Graph) -> None:
-    for name in ("choice_ptr", "action", "trans_ptr", "successor"):
+    for name in GRAPH_FIELDS:
         if getattr(graph, name).ndim != 1:
             raise BadInput(f"{name} has shape {getattr(graph, name).shape}; expected one axis")
     _check_pointers("choice_ptr", graph.choice_ptr, graph.action.size, allow_empty=True)
@@ -503,7 +488,7 @@ def _check_shapes(model: UMDP) -> None:
 
 
 def _check_layout(layout: object) -> Mapping[str, Any]:
-    """The layout, frozen; that of a grid must say how large it is, and a domain is named."""
+    """Return the layout, frozen; that of a grid must say how large it is, and a domain is named."""
     if not isinstance(layout, Mapping):
         raise BadInput(f"the layout is {layout!r}; expected a mapping such as {{'grid': [rows, columns]}}")
     plain: Mapping[str, Any] = frozen("the layout", layout)
@@ -520,11 +505,10 @@ def _check_layout(layout: object) -> Mapping[str, Any]:
 
 
 def _check_scenery(model: UMDP) -> Mapping[str, Array]:
-    """The scenery in read-only arrays, half as wide as other numbers: it is only looked at."""
+    """Return the scenery in read-only arrays of 32-bit numbers, since it is only drawn."""
     if not isinstance(model.scenery, Mapping):
         raise BadInput(f"the scenery is a {type(model.scenery).__name__}; expected a mapping of names to arrays")
-    scenery = {}
-    expected = (model.graph.states, model.samples)
+    scenery, expected = {}, (model.graph.states, model.samples)
     for name, values in model.scenery.items():
         if not isinstance(name, str):
             raise BadInput(f"a part of the scenery is called {name!r}; expected text")
@@ -554,8 +538,8 @@ def _check_prob(model: UMDP) -> Array:
             f"expected 0 to 1; {in_all(wrong)}"
         )
     # A row that was divided by its sum once is left alone, whatever its length: saving and loading changes nothing.
-    settled = 2.0**-52 * (int(np.diff(graph.trans_ptr).max(initial=0)) + 4)
-    if worst <= settled or graph.choices == 0:
+    rounding = 2 * UNIT_ROUNDOFF * (int(np.diff(graph.trans_ptr).max(initial=0)) + 4)
+    if worst <= rounding or graph.choices == 0:
         return read_only(support)
     total = np.add.reduceat(prob, graph.trans_ptr[:-1], axis=0)
     off = np.abs(total - 1) > ROW_TOLERANCE
@@ -594,7 +578,7 @@ def _check_cost(model: UMDP) -> None:
 
 
 def _check_goal_in_reach(model: UMDP) -> None:
-    """Each sample on its own must have a policy that reaches a goal with probability one."""
+    """Refuse a model with a sample in which no policy reaches a goal with probability one."""
     if all_states_reach_goal(model):
         return
     graph = model.graph
@@ -611,6 +595,6 @@ def _check_goal_in_reach(model: UMDP) -> None:
 
 
 def typical_cost(model: UMDP) -> float:
-    """The median, over choices that cost something, of their largest cost: the unit of κ and of tolerances."""
+    """Return the median, over choices that cost something, of their largest cost: the unit of κ and of tolerances."""
     cost = model.cost.max(axis=1, initial=0.0)
     return float(np.median(cost[cost > 0])) if (cost > 0).any() else 1.0

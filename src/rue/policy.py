@@ -6,7 +6,7 @@ drawn once. Stationary, stochastic, n-step option, mixed and adaptive policies a
 is one judge, one simulator and one file format.
 
 *As text* a policy is a JSON object or a CSV table, and both can be read back without loss. The JSON has the graph in it
-and stands for itself. The CSV has one row for each node and action, and is read together with its model:
+and needs nothing else. The CSV has one row for each node and action, and is read together with its model:
 
     node         the number of the node, from 0
     state        its state, by name, or by number if there are no names
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, pointers, ranges
 from rue._check import frozen_array, in_all, number_array
 from rue._text import thawed
 from rue.errors import BadInput
@@ -63,7 +63,7 @@ class Policy:
 
     @classmethod
     def stationary(cls, model: UMDP | Graph, actions: ArrayLike) -> "Policy":
-        """A policy that looks at the state alone.
+        """Return a policy that depends on the state alone.
 
         `actions[S]` has an action for each state, by name or by number; `probabilities[S, A]` a distribution over
         actions. What stands at goals is ignored.
@@ -82,7 +82,7 @@ class Policy:
 
     @classmethod
     def from_choices(cls, graph: Graph, choice: Array) -> "Policy":
-        """A stationary deterministic policy from `choice[S]`; what stands at goals is ignored."""
+        """Return a stationary deterministic policy from `choice[S]`; what stands at goals is ignored."""
         choice = frozen_array("choice", choice, np.int64)
         acting = ~_graph_of(graph).goal
         if choice.shape != acting.shape or not _within(choice[acting], graph.choices):
@@ -93,7 +93,7 @@ class Policy:
 
     @classmethod
     def from_weights(cls, graph: Graph, weight: Array) -> "Policy":
-        """A stationary policy from the probability `weight[C]` of each choice at its state."""
+        """Return a stationary policy from the probability `weight[C]` of each choice at its state."""
         weight = frozen_array("weight", weight, np.float64)
         if weight.shape != (_graph_of(graph).choices,):
             raise BadInput(f"weight has shape {weight.shape}; expected ({graph.choices},): one for each choice")
@@ -104,10 +104,10 @@ class Policy:
         return cls(
             graph=graph,
             node_state=np.arange(graph.states),
-            entry_ptr=np.concatenate(([0], np.cumsum(entries))),
+            entry_ptr=pointers(entries),
             choice=used,
             weight=weight[used],
-            next_ptr=np.concatenate(([0], np.cumsum(length))),
+            next_ptr=pointers(length),
             next_node=graph.successor[transition],
             start_node=np.array([graph.initial]),
             start_weight=np.ones(1),
@@ -129,7 +129,7 @@ class Policy:
         return bool((np.diff(self.entry_ptr) <= 1).all()) and self.start_node.size == 1
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """What the policy does, one row for each node and choice, with the names of states and actions."""
+        """Return what the policy does, one row for each node and choice, with the names of states and actions."""
         graph = self.graph
         node = np.repeat(np.arange(self.nodes), np.diff(self.entry_ptr))
         for entry in range(self.choice.size):
@@ -141,7 +141,7 @@ class Policy:
             }
 
     def to_csv(self) -> str:
-        """The policy as a table, with the names of states and actions; `from_csv` reads it back."""
+        """Return the policy as a table, with the names of states and actions; `from_csv` reads it back."""
         text = StringIO()
         names = (*(self.graph.state_label or ()), *(self.graph.action_label or ()))
         odd = any("\r" in name for name in names)  # which older Pythons do not quote by themselves
@@ -161,12 +161,12 @@ class Policy:
 
     @classmethod
     def from_csv(cls, text: str, model: UMDP | Graph) -> "Policy":
-        """The policy in a table for a model: what `to_csv` wrote, or a stationary one with states and actions alone."""
+        """Return the policy in a table: what `to_csv` wrote, or a stationary one with states and actions alone."""
         graph = _graph_of(model)
         return cls(graph, **arrays_from_csv(text, graph))
 
     def to_json(self) -> str:
-        """The controller and its graph as JSON, with the names of states and actions; `from_json` reads it back.
+        """Return the controller and its graph as JSON, with names of states and actions; `from_json` reads it.
 
         Each action of a node lists its outcomes in the order of the graph's transitions: the state, and the node to go
         on with.
@@ -196,7 +196,7 @@ class Policy:
 
     @classmethod
     def from_json(cls, text: str) -> "Policy":
-        """The policy that `to_json` wrote."""
+        """Return the policy that `to_json` wrote."""
         graph, arrays = arrays_from_json(text)
         return cls(graph, **arrays)
 
@@ -205,7 +205,7 @@ class Policy:
         return nodes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are made anew, so that they are frozen and checked like any other."""
+        """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
         return Policy, (self.graph, *(getattr(self, name) for name in _FIELDS))
 
     def __repr__(self) -> str:
@@ -228,7 +228,7 @@ _FIELDS: dict[str, type] = {
 
 
 def _graph_of(model: object) -> Graph:
-    """The graph of a model, or the graph itself."""
+    """Return the graph of a model, or the graph itself."""
     graph = model.graph if isinstance(model, UMDP) else model
     if not isinstance(graph, Graph):
         raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP or its graph")
@@ -236,7 +236,7 @@ def _graph_of(model: object) -> Graph:
 
 
 def _choices_of_actions(graph: Graph, actions: Array) -> Array:
-    """The choice of each state that has the wanted action, by name or by number; -1 at goals."""
+    """Return the choice of each state that has the wanted action, by name or by number; -1 at goals."""
     if actions.dtype.kind in "OU":
         names = graph.action_number
         actions = np.array([names.get(a, a) if isinstance(a, str) else a for a in actions.tolist()], object)
@@ -254,7 +254,7 @@ def _choices_of_actions(graph: Graph, actions: Array) -> Array:
 
 
 def _weights_of_table(graph: Graph, table: Array) -> Array:
-    """The probability of each choice from `probabilities[S, A]`."""
+    """Return the probability of each choice from `probabilities[S, A]`."""
     weights = number_array("actions", table)
     if graph.choices and graph.action.max() >= weights.shape[1]:
         weights = np.pad(weights, ((0, 0), (0, int(graph.action.max()) + 1 - weights.shape[1])))
@@ -280,7 +280,7 @@ def _weights_of_table(graph: Graph, table: Array) -> Array:
 
 
 def _what_is_wrong(policy: Policy) -> str | None:
-    """What keeps the arrays from being a controller, if anything; indices that lead nowhere raise."""
+    """Return what keeps the arrays from being a controller, if anything; bad indices raise."""
     graph, nodes = policy.graph, policy.nodes
     for name in _FIELDS:
         if getattr(policy, name).ndim != 1:
@@ -324,13 +324,13 @@ def _within(index: Array, size: int) -> bool:
 
 
 def check_policy(policy: object) -> Policy:
-    """The policy, if it is one."""
+    """Return the policy, if it is one."""
     if not isinstance(policy, Policy):
         raise BadInput(f"the policy is a {type(policy).__name__}; expected a rue.Policy, such as solution.policy")
     return policy
 
 
 def complete_choices(graph: Graph, choice: Array) -> Array:  # [S]
-    """Choices for all states: where there is none (-1), as at dead ends, the first of the state."""
+    """Return choices for all states: where there is none (-1), as at dead ends, the first of the state."""
     first = np.minimum(graph.choice_ptr[:-1], graph.choices - 1)
     return np.where(choice >= 0, choice, first)

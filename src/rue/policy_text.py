@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import pointers
 from rue._check import in_all, whole_number
 from rue.errors import BadFile, BadInput, unknown_name
 from rue.model import Graph
@@ -27,13 +27,13 @@ Arrays = dict[str, Any]
 
 
 def actions_in_words(graph: Graph, state: int) -> str:
-    """The names of the actions of a state, for messages."""
+    """Return the names of the actions of a state, for messages."""
     has = graph.action[graph.choice_ptr[state] : graph.choice_ptr[state + 1]]
     return ", ".join(graph.action_name(int(action)) for action in has)
 
 
 def arrays_from_json(text: object) -> tuple[Graph, Arrays]:
-    """The graph and the arrays of a controller, from its JSON."""
+    """Return the graph and the arrays of a controller, from its JSON."""
     try:
         whole = json.loads(text) if isinstance(text, str | bytes) else None
     except (RecursionError, ValueError) as error:
@@ -80,20 +80,20 @@ class _Row(NamedTuple):
 
 
 def _arrays(state: Sequence[int], rows: Sequence[_Row]) -> Arrays:
-    """The arrays of a controller from the state of each node and from rows that are in the order of the nodes."""
+    """Return the arrays of a controller from the state of each node and from rows in the order of the nodes."""
     entries = np.bincount(np.array([row.node for row in rows], np.int64), minlength=len(state))
     return {
         "node_state": state,
-        "entry_ptr": _pointers(entries),
+        "entry_ptr": pointers(entries),
         "choice": [row.choice for row in rows],
         "weight": [row.probability for row in rows],
-        "next_ptr": _pointers([len(row.next) for row in rows]),
+        "next_ptr": pointers([len(row.next) for row in rows]),
         "next_node": [node for row in rows for node in row.next],
     }
 
 
 def arrays_from_csv(text: object, graph: Graph) -> Arrays:
-    """The arrays of a controller on a graph, from a table."""
+    """Return the arrays of a controller on a graph, from a table."""
     if not isinstance(text, str):
         raise BadInput(f"the table is a {type(text).__name__}; expected text")
     usual = csv.field_size_limit(max(len(text), csv.field_size_limit()))  # next nodes may be many
@@ -171,12 +171,8 @@ def _check_sums(graph: Graph, state: Mapping[int, int], rows: Sequence[_Row]) ->
         )
 
 
-def _pointers(count: Sequence[int] | Array) -> Array:
-    return np.concatenate(([0], np.cumsum(count, dtype=np.int64)))
-
-
 def _number(kind: str, numbers: Mapping[str, int], name: str) -> int:
-    """The state or action of a name; spaces around it do not matter where no name has them."""
+    """Return the state or action of a name; spaces around it do not matter where no name has them."""
     known = name if name in numbers else name.strip()
     if known not in numbers:
         raise unknown_name(kind, name, numbers)
@@ -184,7 +180,7 @@ def _number(kind: str, numbers: Mapping[str, int], name: str) -> int:
 
 
 def _choice(graph: Graph, state: int, name: str) -> int:
-    """The choice of a state that has an action of this name."""
+    """Return the choice of a state that has an action of this name."""
     action = _number("action", graph.action_number, name)
     first, end = graph.choice_ptr[state : state + 2]
     place = int(first + np.searchsorted(graph.action[first:end], action))

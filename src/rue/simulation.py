@@ -13,7 +13,7 @@ from rue._check import check_memory, one_index, whole_number
 from rue._check import seed as check_seed
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
-from rue.simulation_kernels import walk
+from rue.simulation_kernels import ControllerArrays, Episodes, SampleArrays, simulate_episodes
 
 LEVEL = 0.95
 MOST_STEPS = 2**62
@@ -21,7 +21,7 @@ MOST_STEPS = 2**62
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """The cost and length of each episode, and what they say about the expected cost."""
+    """The cost and length of each episode, and an estimate of the expected cost."""
 
     cost: Array  # [episodes]
     steps: Array  # [episodes]
@@ -63,12 +63,12 @@ def simulate(
     episodes = whole_number("episodes", episodes, 1)
     max_steps = min(whole_number("max_steps", max_steps, 1), MOST_STEPS)
     check_memory(f"{episodes} episodes", 17 * episodes)
-    cost, steps, reached = np.empty(episodes), np.empty(episodes, np.int64), np.empty(episodes, bool)
     rng = np.random.default_rng(check_seed(seed))
-    walk(
-        rng, policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node,
-        policy.start_node, policy.start_weight, model.graph.trans_ptr,
-        model.prob[:, sample].copy(), model.cost[:, sample].copy(),
-        model.graph.goal[policy.node_state], max_steps, cost, steps, reached,
+    controller = ControllerArrays(
+        policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node,
+        policy.start_node, policy.start_weight, model.graph.goal[policy.node_state],
     )  # fmt: skip
-    return Simulation(cost, steps, reached)
+    numbers = SampleArrays(model.graph.trans_ptr, model.prob[:, sample].copy(), model.cost[:, sample].copy())
+    found = Episodes(np.empty(episodes), np.empty(episodes, np.int64), np.empty(episodes, bool))
+    simulate_episodes(rng, controller, numbers, max_steps, found)
+    return Simulation(*found)

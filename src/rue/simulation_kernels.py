@@ -1,45 +1,79 @@
 """Episodes of a policy in one sample, step by step."""
 
-from rue._jit import kernel
+from typing import NamedTuple
+
+from rue._arrays import Array
+from rue._jit import declare, kernel
 
 
-@kernel("generator L1 I1 F1 L1 I1 I1 F1 L1 f1 f1 b1 int f1 l1 b1")
-def walk(
-    rng, entry_ptr, choice, weight, next_ptr, next_node, start_node, start_weight, trans_ptr, prob, cost,
-    goal_node, max_steps, total, steps, reached,
-):  # fmt: skip
-    """Run one episode for each entry of `total`; `prob[T]` and `cost[C]` are one sample's."""
-    for episode in range(total.size):
+class ControllerArrays(NamedTuple):
+    """The arrays of a policy."""
+
+    entry_ptr: Array
+    choice: Array
+    weight: Array
+    next_ptr: Array
+    next_node: Array
+    start_node: Array
+    start_weight: Array
+    at_goal: Array  # [N] whether the node is at a goal
+
+
+class SampleArrays(NamedTuple):
+    """The numbers of one sample."""
+
+    trans_ptr: Array
+    prob: Array  # [T]
+    cost: Array  # [C]
+
+
+class Episodes(NamedTuple):
+    """What came of each episode."""
+
+    cost: Array
+    steps: Array
+    reached: Array
+
+
+declare(ControllerArrays, "L1 I1 F1 L1 I1 I1 F1 b1")
+declare(SampleArrays, "L1 f1 f1")
+declare(Episodes, "f1 l1 b1")
+
+
+@kernel("generator ControllerArrays SampleArrays int Episodes")
+def simulate_episodes(rng, policy, sample, max_steps, episodes):
+    """Run all episodes and fill in their cost, their steps, and whether they reached a goal."""
+    for episode in range(episodes.cost.size):
         draw = rng.random()
-        node = start_node[start_node.size - 1]
-        for i in range(start_node.size):
-            draw -= start_weight[i]
+        node = policy.start_node[policy.start_node.size - 1]
+        for i in range(policy.start_node.size):
+            draw -= policy.start_weight[i]
             if draw < 0.0:
-                node = start_node[i]
+                node = policy.start_node[i]
                 break
         paid = 0.0
         count = 0
-        while not goal_node[node] and count < max_steps:
+        while not policy.at_goal[node] and count < max_steps:
             draw = rng.random()
-            entry = entry_ptr[node + 1] - 1
-            for e in range(entry_ptr[node], entry_ptr[node + 1]):
-                draw -= weight[e]
+            entry = policy.entry_ptr[node + 1] - 1
+            for e in range(policy.entry_ptr[node], policy.entry_ptr[node + 1]):
+                draw -= policy.weight[e]
                 if draw < 0.0:
                     entry = e
                     break
-            paid += cost[choice[entry]]
+            paid += sample.cost[policy.choice[entry]]
             count += 1
-            first = trans_ptr[choice[entry]]
+            first = sample.trans_ptr[policy.choice[entry]] - policy.next_ptr[entry]
             draw = rng.random()
             taken = -1
-            for j in range(next_ptr[entry], next_ptr[entry + 1]):
-                p = prob[first + j - next_ptr[entry]]
+            for j in range(policy.next_ptr[entry], policy.next_ptr[entry + 1]):
+                p = sample.prob[first + j]
                 if p > 0.0:
                     taken = j
                     draw -= p
                     if draw < 0.0:
                         break
-            node = next_node[taken]
-        total[episode] = paid
-        steps[episode] = count
-        reached[episode] = goal_node[node]
+            node = policy.next_node[taken]
+        episodes.cost[episode] = paid
+        episodes.steps[episode] = count
+        episodes.reached[episode] = policy.at_goal[node]

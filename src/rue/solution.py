@@ -1,4 +1,4 @@
-"""What a solver is, what it is told and what it gives back: `Solver`, `Limits`, `Run`, `Solution` and their parts.
+"""What a solver is, what it gets and what it returns: `Solver`, `Limits`, `Run`, `Solution` and their parts.
 
 Why it stopped, what it solved and what it proved are three things, and so three fields.
 
@@ -47,14 +47,14 @@ class Interval:
 
     @classmethod
     def proved(cls, lower: float, upper: float, what: str) -> "Interval":
-        """The interval of two bounds that were proved apart; `Contradiction` if they exclude each other."""
+        """Return the interval of two bounds that were proved apart; `Contradiction` if they exclude each other."""
         if not lower <= upper:
             raise Contradiction(f"{what}: proved to be at least {lower!r} and at most {upper!r}")
         return cls(float(lower), float(upper))
 
     @classmethod
     def expected(cls, lower: float, upper: float) -> "Interval":
-        """The interval of two estimates, for reports on the way: nothing is proved of it, and rounding may cross it."""
+        """Return the interval of two estimates, for progress reports; nothing is proved, and rounding may cross it."""
         return cls(float(min(lower, upper)), float(upper))
 
     @property
@@ -63,7 +63,7 @@ class Interval:
         return 0.0 if self.lower == self.upper else self.upper - self.lower
 
     def gap(self, floor: float = 0.0) -> float:
-        """(upper − lower) / upper; 0 if the ends differ by no more than `floor`, infinite if the upper end is."""
+        """Return (upper − lower) / upper; 0 if the width is at most `floor`, infinite if the upper end is."""
         if self.width <= floor or self.lower == self.upper == math.inf:
             return 0.0 if math.isfinite(self.upper) else math.inf
         return self.width / self.upper if math.isfinite(self.upper) else math.inf
@@ -104,7 +104,7 @@ class Limits:
 
 
 def check_limits(limits: object) -> Limits:
-    """The limits, if they are; none if None."""
+    """Return the limits, if they are; no limits if None."""
     if limits is not None and not isinstance(limits, Limits):
         raise BadInput(f"limits is {limits!r}; expected rue.Limits(seconds=..., iterations=...)")
     return limits or Limits()
@@ -136,7 +136,7 @@ GRACE_PART, GRACE_SECONDS = 0.1, 0.8
 
 
 class Cache:
-    """What was worked out about models, to be used again: pass one to several calls, `rue.solve(..., cache=cache)`.
+    """Results about models, to be used again: pass one to several calls, `rue.solve(..., cache=cache)`.
 
     It keeps optimal values, the judge's last verdict and the best certificate of each model object, as long as that
     object lives. Without a cache each call starts from nothing, so that its result does not depend on earlier calls.
@@ -148,7 +148,7 @@ class Cache:
         self._lock = threading.Lock()
 
     def remember(self, model: UMDP, key: str, compute: Callable[[], T]) -> T:
-        """What is kept under a key for a model; it is computed the first time."""
+        """Return what is kept under a key for a model; it is computed the first time."""
         with self._lock:
             facts = self._facts.setdefault(model, {})
             if key not in facts:
@@ -161,7 +161,7 @@ class Cache:
 
 
 def check_cache(cache: object) -> Cache:
-    """The cache, if it is one; an empty one if None."""
+    """Return the cache, if it is one; an empty one if None."""
     if cache is not None and not isinstance(cache, Cache):
         raise BadInput(f"cache is {cache!r}; expected a rue.Cache")
     return Cache() if cache is None else cache
@@ -169,7 +169,7 @@ def check_cache(cache: object) -> Cache:
 
 @dataclass(eq=False)
 class Run:
-    """One solve under way: its clock, its limits, who is told, and whether it should stop."""
+    """One solve in progress: its clock, its limits, its progress hook, and whether it should stop."""
 
     limits: Limits = field(default_factory=Limits)
     hook: Hook | None = None
@@ -199,13 +199,13 @@ class Run:
         return max(self.limits.seconds - self.seconds, 0.0)
 
     def out_of_time(self) -> Status | None:
-        """Why to stop now, whatever was counted, or None to go on."""
+        """Return why to stop now, iterations aside, or None to go on."""
         if self.interrupted_at < math.inf:
             return Status.INTERRUPTED
         return Status.TIME_LIMIT if self.seconds >= self.limits.seconds else None
 
     def stop(self) -> Status | None:
-        """Why to stop now, or None to go on."""
+        """Return why to stop now, or None to go on."""
         out = self.out_of_time()
         if out:
             return out
@@ -214,7 +214,7 @@ class Run:
         return None
 
     def afterwards(self) -> "Run":
-        """A run for what follows the search, judging and proving: it may go on for a little after a limit or Ctrl-C."""
+        """Return a run for judging and proving: it may go on for a little after a limit or Ctrl-C."""
         return _Afterwards(hook=self.hook, cache=self.cache, threads=self.threads, began=self.began, search=self)
 
     def count(self, name: str, amount: int = 1) -> None:
@@ -222,7 +222,7 @@ class Run:
         self.counters[name] = self.counters.get(name, 0) + int(amount)
 
     def report(self, stage: str, objective: Interval | None = None) -> None:
-        """Tell the hook how far it is; remember the bounds."""
+        """Report progress to the hook; keep the bounds for the trace."""
         if objective is not None:
             self.trace.append(TracePoint(self.seconds, self.iterations, objective.lower, objective.upper))
         if self.hook is not None:
@@ -231,7 +231,7 @@ class Run:
 
     @contextmanager
     def catching_interrupts(self) -> Iterator[None]:
-        """Ctrl-C asks to stop with the best policy so far; pressed twice, it breaks off."""
+        """Ask to stop with the best policy so far at Ctrl-C; pressed twice, it breaks off."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -266,15 +266,15 @@ class Inner(Run):
         return min(super().seconds_left, self.outer.seconds_left)
 
     def out_of_time(self) -> Status | None:
-        """Why to stop now, whatever was counted, or None to go on."""
+        """Return why to stop now, iterations aside, or None to go on."""
         return self.outer.out_of_time() or super().out_of_time()
 
     def stop(self) -> Status | None:
-        """Why to stop now, or None to go on."""
+        """Return why to stop now, or None to go on."""
         return self.outer.stop() or super().stop()
 
     def afterwards(self) -> Run:
-        """A run for judging and proving, until the nearer of the two limits, and a little longer."""
+        """Return a run for judging and proving: it may go on for a little after a limit or Ctrl-C."""
         return min(super().afterwards(), self.outer.afterwards(), key=lambda run: run.seconds_left)
 
     def report(self, stage: str, objective: Interval | None = None) -> None:
@@ -301,7 +301,7 @@ class _Afterwards(Run):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a solver found, before the judge has seen it."""
+    """What a solver found, before it is judged."""
 
     policy: Policy
     objective: Interval
@@ -340,7 +340,7 @@ class Solver(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A policy, who made it, why it stopped, and what is proved."""
+    """A policy, its solver, why the solver stopped, and what is proved."""
 
     policy: Policy
     solver: Solver  # with all its parameters
@@ -367,7 +367,7 @@ class Solution:
         return math.fsum(self.regret) / len(self.regret) if all(map(math.isfinite, self.regret)) else math.inf
 
     def require(self) -> "Solution":
-        """Itself if it was solved to the end; otherwise `NotSolved`."""
+        """Return the solution itself if it was solved to the end; otherwise raise `NotSolved`."""
         if self.status is not Status.SOLVED:
             raise NotSolved(f"{self.solver} stopped with status {self.status.value}; objective in {self.objective}")
         return self

@@ -54,7 +54,7 @@ class Domain(ABC):
         """Draw `count` samples. The same seed gives the same samples."""
 
     def training(self, count: int | None = None, *, seed: int) -> UMDP:
-        """The samples to plan with, unless others are asked for: fifteen draws, or what the domain itself offers."""
+        """Return the samples to plan with, unless others are asked for: fifteen draws, or what the domain offers."""
         return self.sample(TRAINING if count is None else count, seed=seed)
 
     def check_samples(self, count: int) -> None:
@@ -64,7 +64,7 @@ class Domain(ABC):
         check_memory(f"{count} samples of {self.spec}", 8 * self.rough_size * (count + 4))
 
     def random(self, count: int, seed: int) -> np.random.Generator:
-        """The source of the samples: it depends on the problem's own seed too."""
+        """Return the source of the samples, which depends on the problem's own seed too."""
         check_seed(seed)
         self.check_samples(count)
         return np.random.default_rng([self.seed, seed])

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, pointers
 from rue._check import flag, real_number, whole_number
 from rue.domains.base import Domain
 from rue.domains.disaster_kernels import fill
@@ -78,7 +78,7 @@ class Disaster(Domain):
         return Graph(
             choice_ptr=np.append(np.arange(self._squares) * 8, (self._squares - 1) * 8),
             action=np.tile(np.arange(8), self._squares - 1),
-            trans_ptr=np.concatenate(([0], np.cumsum(length))),
+            trans_ptr=pointers(length),
             successor=self._target[:-1][possible[:-1]],
             initial=0,
             state_label=tuple(f"(row {i}, column {j})" for i in range(self.height) for j in range(self.width)),
@@ -99,7 +99,7 @@ class Disaster(Domain):
         return self._model(entry, obstacle)
 
     def _model(self, entry: Array, obstacle: Array) -> UMDP:
-        """The model with these entry costs and obstacles, both [S, K]."""
+        """Return the model with these entry costs and obstacles, both [S, K]."""
         graph, samples = self.graph, entry.shape[1]
         prob, cost = np.empty((graph.transitions, samples)), np.empty((graph.choices, samples))
         chance = np.array([chance for _, chance in AIMS])
@@ -147,7 +147,7 @@ class Disaster(Domain):
 
 
 def _draw_squares(rng: np.random.Generator, regions: Array) -> Array:
-    """One square of each region."""
+    """Return one square of each region."""
     there = regions >= 0
     pick = (rng.random(len(regions)) * there.sum(axis=1)).astype(np.int64)  # the how-many-th that is there
     column = (np.cumsum(there, axis=1) == pick[:, None] + 1).argmax(axis=1)

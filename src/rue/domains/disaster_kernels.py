@@ -5,7 +5,7 @@ from rue._jit import kernel
 
 @kernel("i3 b3 b2 f2 f1 float f2 f2")
 def fill(target, possible, obstacle, entry, chance, onto_obstacle, prob, cost):
-    """Probabilities and costs of all transitions, in order: the three aims of each action, then staying.
+    """Fill in probabilities and costs of all transitions, in order: the three aims of each action, then staying.
 
     `target` and `possible` are [S, 8, 4], `obstacle` and `entry` (the cost of entering a square) [S, K]. The last
     square is the goal and has no actions.

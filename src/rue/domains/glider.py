@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, pointers
 from rue._check import real_number, whole_number
 from rue.domains.base import Domain
 from rue.domains.ocean import Currents, check_box, clock, read_currents
@@ -137,7 +137,7 @@ class Glider(Domain):
         return self._currents.credit
 
     def training(self, count: int | None = None, *, seed: int = 0) -> UMDP:
-        """The forecasts of the day, one sample for each hour; with a `count`, so many of them, evenly spread.
+        """Return the forecasts of the day, one sample for each hour; with a `count`, that many, evenly spread.
 
         The seed has no effect: forecasts are given, not drawn.
         """
@@ -166,7 +166,7 @@ class Glider(Domain):
         return read_currents(self.data, bathymetry=self.bathymetry, box=self._reach())
 
     def _reach(self) -> tuple[float, float, float, float]:
-        """The box of all regions that may be drawn, with a cell around."""
+        """Return the box of all regions that may be drawn, with a cell around."""
         middle, half = self._middle()
         north, east = (np.abs(half) + self.cell * (np.array([self.height, self.width]) / 2 + 1)) / _metres(middle[0])
         return (
@@ -174,7 +174,7 @@ class Glider(Domain):
         )  # fmt: skip
 
     def _middle(self) -> tuple[Array, Array]:
-        """The middle of the box in degrees, and how far from it, in metres, the middle of a region may be."""
+        """Return the middle of the box in degrees, and how far from it, in metres, that of a region may be."""
         middle = np.array([self.south + self.north, self.west + self.east]) / 2
         side = np.array([self.north - self.south, self.east - self.west]) * _metres(middle[0])
         return middle, np.maximum(side - self.cell * np.array([self.height, self.width]), 0.0) / 2
@@ -185,7 +185,7 @@ class Glider(Domain):
         return int(self._midnights.size)
 
     def forecast_time(self, day: int | None = None) -> Array:
-        """When the forecasts of a day are, in seconds since 1970; `self.day` unless another is asked for."""
+        """Return when the forecasts of a day are, in seconds since 1970; `self.day` unless another is given."""
         number = whole_number("day", self.day if day is None else day, 0, self.days - 1)
         return np.asarray(self._midnights[number] + self._hours)
 
@@ -230,7 +230,7 @@ class Glider(Domain):
         raise BadInput(f"none of {DRAWS} draws of a region with start and goal can be used; the last: {reason}")
 
     def _draw(self, rng: np.random.Generator) -> "Region":
-        """A place for the region, then start and goal in it, then the cost of entering each cell."""
+        """Draw a place for the region, then start and goal in it, then the cost of entering each cell."""
         middle, half = self._middle()
         middle = middle + rng.uniform(-half, half) / _metres(middle[0])
         row, column = np.divmod(np.arange(self.width * self.height), self.width)
@@ -289,7 +289,7 @@ class Region:
         return np.asarray(self.water.depth.ravel()[self.cells])
 
     def water_of_states(self, time: Array) -> tuple[Array, Array]:  # [S, K] each
-        """The currents of all states at these times."""
+        """Return the currents of all states at these times."""
         east, north = (field.reshape(time.size, -1)[:, self.cells].T for field in self.water.when(time))
         return east, north
 
@@ -312,7 +312,7 @@ class _Motion:
 
     @classmethod
     def of(cls, domain: Glider, region: Region) -> "_Motion":
-        """All outcomes that some current within its bounds makes likely enough."""
+        """Return all outcomes that some current within its bounds makes likely enough."""
         state = np.repeat(np.flatnonzero(region.cells != region.goal), domain.headings)
         action = np.tile(np.arange(domain.headings), region.cells.size - 1)
         (west, east), (south, north) = _bounds(domain, region)
@@ -336,9 +336,9 @@ class _Motion:
         first = np.flatnonzero(np.diff(choice, prepend=-1) | np.diff(successor, prepend=-1))
         length = np.bincount(choice[first], minlength=state.size)
         graph = Graph(
-            choice_ptr=np.concatenate(([0], np.cumsum((region.cells != region.goal) * domain.headings))),
+            choice_ptr=pointers((region.cells != region.goal) * domain.headings),
             action=action,
-            trans_ptr=np.concatenate(([0], np.cumsum(length))),
+            trans_ptr=pointers(length),
             successor=successor[first],
             initial=int(number[region.start]),
             state_label=tuple(f"(row {cell // domain.width}, column {cell % domain.width})" for cell in region.cells),
@@ -348,7 +348,7 @@ class _Motion:
         return cls(region, graph, edge, np.append(first, choice.size), choice, right, rise)
 
     def model(self, domain: Glider, east: Array, north: Array, names: tuple[str, ...]) -> UMDP:
-        """The model with these currents, [S, K] each."""
+        """Return the model with these currents, [S, K] each."""
         graph, samples = self.graph, east.shape[1]
         prob, cost = np.empty((graph.transitions, samples)), np.empty((graph.choices, samples))
         entry = self.region.entry[self.region.cells][:, None] + domain.penalty * (
@@ -362,7 +362,7 @@ class _Motion:
         return UMDP(graph, prob, cost, names, {"entry_cost": entry, "east": east, "north": north})
 
     def _chance(self, domain: Glider, east: Array, north: Array) -> Array:  # [T, K]
-        """The probability of each transition."""
+        """Return the probability of each transition."""
         graph = self.graph
         sail_east, sail_north = _sail(domain, graph.action)
         chance = np.ones((self.outcome_choice.size, east.shape[1]))
@@ -381,12 +381,12 @@ def _built_in() -> Currents:
 
 
 def _metres(latitude: float) -> Array:
-    """Of one degree of latitude and of longitude."""
+    """Return the length of one degree of latitude and of longitude."""
     return np.array([1.0, float(np.cos(np.deg2rad(latitude)))]) * (EARTH * np.pi / 180)
 
 
 def _largest_piece(sea: Array) -> Array:
-    """The largest piece of sea, where cells that share a side or a corner are connected."""
+    """Return the largest piece of sea, where cells that share a side or a corner are connected."""
     from scipy.ndimage import label  # slow to import, and needed only here
 
     piece, count = label(sea, np.ones((3, 3)))
@@ -396,13 +396,13 @@ def _largest_piece(sea: Array) -> Array:
 
 
 def _sail(domain: Glider, action: Array) -> tuple[Array, Array]:
-    """The glider's velocity through the water, east and north: heading 0 is north, and they go clockwise."""
+    """Return the glider's velocity through the water, east and north; heading 0 is north, and they go clockwise."""
     angle = 2 * np.pi * action / domain.headings
     return domain.speed * np.sin(angle), domain.speed * np.cos(angle)
 
 
 def _bounds(domain: Glider, region: Region) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """The least and the largest current of each state, east and north, in all samples of all days.
+    """Return the least and the largest current of each state, east and north, in all samples of all days.
 
     Between two forecasts a component is between theirs and the speed below the larger; then comes the noise.
     """
@@ -416,7 +416,7 @@ def _bounds(domain: Glider, region: Region) -> tuple[tuple[Array, Array], tuple[
 
 
 def _edges(domain: Glider, farthest: float) -> Array:
-    """The edges of all cells that a mean displacement of at most this can give a likely outcome."""
+    """Return the edges of all cells that a mean displacement of at most this can give a likely outcome."""
     from scipy.special import ndtri  # slow to import
 
     reach = farthest - float(ndtri(domain.threshold)) * domain.noise
@@ -425,7 +425,7 @@ def _edges(domain: Glider, farthest: float) -> Array:
 
 
 def _interval_chance(edge: Array, mean: Array, noise: float) -> Array:  # [C, J, K]
-    """The probability of each interval between edges for means [C, K]."""
+    """Return the probability of each interval between edges for means [C, K]."""
     from scipy.special import ndtr
 
     below = ndtr((edge[None, :, None] - mean[:, None, :]) / noise)
@@ -433,7 +433,7 @@ def _interval_chance(edge: Array, mean: Array, noise: float) -> Array:  # [C, J,
 
 
 def _best_chance(edge: Array, low: Array, high: Array, noise: float) -> Array:  # [C, J]
-    """The largest probability of each interval over all means from low to high: the nearer to its middle, the more."""
+    """Return the largest probability of each interval over all means from low to high."""
     mean = np.clip((edge[:-1] + edge[1:]) / 2, low[:, None], high[:, None])
     from scipy.special import ndtr
 
@@ -441,7 +441,7 @@ def _best_chance(edge: Array, low: Array, high: Array, noise: float) -> Array:  
 
 
 def _layout(domain: Glider, region: Region) -> dict[str, Any]:
-    """What a map needs, in plain numbers: land has no depth."""
+    """Return what a map needs, in plain numbers: land has no depth."""
     water = region.water
     return {
         "domain": domain.spec,

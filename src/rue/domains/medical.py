@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, pointers
 from rue._check import flag, real_number, whole_number
 from rue.domains.base import Domain
 from rue.model import UMDP, Graph
@@ -73,7 +73,7 @@ class Medical(Domain):
                 )
             ),
             action=np.append(np.tile(np.arange(TREATMENTS), treated), np.full(final, TREATMENTS)),
-            trans_ptr=np.concatenate(([0], np.cumsum(length))),
+            trans_ptr=pointers(length),
             successor=np.concatenate([*successor, np.full(final, end)]),
             initial=self.initial_health,
             state_label=(*(f"(h={h}, d={d})" for d in range(DAYS) for h in range(LEVELS)), "end"),

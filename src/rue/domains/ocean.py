@@ -94,7 +94,7 @@ class Currents:
         return np.asarray(flows & (self.depth > 0))
 
     def at(self, latitude: Array, longitude: Array) -> "Currents":
-        """The currents and depths at other places, [Y, X] each.
+        """Return the currents and depths at other places, [Y, X] each.
 
         Bilinear between the four grid points around a place. A place is sea if the nearest of the four is; then land
         points among the four are left out and the weights of the others are divided by their sum.
@@ -115,7 +115,7 @@ class Currents:
         )  # fmt: skip
 
     def when(self, time: Array) -> tuple[Array, Array]:  # [times, Y, X] each
-        """East and north at other times, in seconds since 1970 and in any order: linear between the two nearest."""
+        """Return east and north at other times, in seconds since 1970 and in any order, by linear interpolation."""
         time = np.asarray(time, float)
         if time.min() < self.time[0] or time.max() > self.time[-1]:
             off = time.min() if time.min() < self.time[0] else time.max()
@@ -189,7 +189,7 @@ def read_currents(
     times: tuple[str, str] | None = None,
     depth: float = 0.0,
 ) -> Currents:
-    """Currents and depth from a NetCDF file of an ocean model (NorKyst and other ROMS, Copernicus Marine).
+    """Read currents and depth from a NetCDF file of an ocean model (NorKyst and other ROMS, Copernicus Marine).
 
     `box` is (south, north, west, east) in degrees and must lie inside the file; `times` the first and the last time,
     as in "2015-11-16T06:00", both included (UTC). Of several depth levels the nearest to `depth` is taken. A second
@@ -215,7 +215,7 @@ def read_currents(
 
 
 def clock(time: float) -> str:
-    """A time in words: `2015-11-16 06:00 UTC`."""
+    """Return a time in words: `2015-11-16 06:00 UTC`."""
     return str(np.datetime64(round(float(time)), "s"))[:16].replace("T", " ") + " UTC"
 
 
@@ -227,7 +227,7 @@ class _Mesh:
     longitude: Array  # [Y, X]
 
     def chart(self, latitude: Array, longitude: Array) -> tuple[Array, Array]:
-        """East and north of the grid's middle, in degrees of latitude: a plane in which a grid cell is nearly square.
+        """Return east and north of the grid's middle, in degrees of latitude: a plane with nearly square grid cells.
 
         Grid and places go through the same map, so that its distortion over the whole grid does not matter.
         """
@@ -241,9 +241,10 @@ class _Mesh:
         return self.chart(self.latitude, self.longitude)
 
     def locate(self, latitude: Array, longitude: Array) -> tuple[Array, Array]:
-        """Row and column of places as fractions; nan outside the grid.
+        """Return row and column of places as fractions; nan outside the grid.
 
         Newton's method on the bilinear map of the grid cell that holds the current guess, from the nearest grid point.
+        By hand, since scipy interpolates on triangles, which gives other currents than the model's bilinear cells.
         """
         rows, columns = self.latitude.shape
         plane = np.stack(self._plane)  # [2, Y, X]
@@ -271,7 +272,7 @@ class _Mesh:
 
 
 def _bilinear(plane: Array, row: Array, column: Array) -> tuple[Array, Array, Array]:
-    """The point of the plane at fractional row and column, and its derivatives by both."""
+    """Return the point of the plane at fractional row and column, and its derivatives by both."""
     top = np.clip(np.floor(row), 0, plane.shape[1] - 2).astype(np.int64)
     left = np.clip(np.floor(column), 0, plane.shape[2] - 2).astype(np.int64)
     down, right = row - top, column - left
@@ -282,7 +283,7 @@ def _bilinear(plane: Array, row: Array, column: Array) -> tuple[Array, Array, Ar
 
 
 def _weights(row: Array, column: Array, sea: Array) -> tuple[Array, Array, Array]:
-    """The four grid points around each place, [4, ...], their weights without land, and which places are sea."""
+    """Return the four grid points around each place, their weights without land, and which places are sea."""
     rows, columns = sea.shape
     top = np.clip(np.floor(row), 0, rows - 2).astype(np.int64)
     left = np.clip(np.floor(column), 0, columns - 2).astype(np.int64)
@@ -295,14 +296,14 @@ def _weights(row: Array, column: Array, sea: Array) -> tuple[Array, Array, Array
 
 
 def _mean(field: Array, corner: Array, weight: Array, sea: Array) -> Array:
-    """The weighted mean of a field [H, Y, X] over four corners; nan on land."""
+    """Return the weighted mean of a field [H, Y, X] over four corners; nan on land."""
     known = np.nan_to_num(field.reshape(len(field), -1))
     total = sum(known[:, corner[i]] * weight[i] for i in range(4))
     return np.where(sea, total, np.nan)
 
 
 def _pack(field: Array, sea: Array) -> Array:
-    """Whole mm/s with a mark for land, as differences in time, which compress well (sums wrap round to the same)."""
+    """Return whole mm/s with a mark for land, as differences in time, which compress well (sums wrap to the same)."""
     whole = np.where(sea, np.rint(np.where(sea, field, 0.0) / SPEED_UNIT), LAND).astype(np.int16)
     return np.asarray(np.diff(whole, axis=0, prepend=np.zeros((1, *sea.shape), np.int16)))
 
@@ -338,7 +339,7 @@ def _open(path: str | Path) -> Any:
 
 
 def _find(data: Any, what: tuple[Sequence[str], Sequence[str]]) -> Any:
-    """The variable with one of these standard names, then one with these names; None if there is neither.
+    """Return the variable with one of these standard names, then one with these names; None if there is neither.
 
     Of several with the same standard name (a current and its tidal part, say) the one with a known name is taken.
     """
@@ -355,7 +356,7 @@ def _names(what: tuple[Sequence[str], Sequence[str]]) -> str:
 
 
 def _places(data: Any, path: str | Path) -> tuple[Array, Array, tuple[str, str]]:
-    """Latitude and longitude as [Y, X] each, and the names of these two axes."""
+    """Return latitude and longitude as [Y, X] each, and the names of these two axes."""
     latitude, longitude = _find(data, LATITUDE), _find(data, LONGITUDE)
     if latitude is None or longitude is None:
         missing = "latitude" if latitude is None else "longitude"
@@ -379,7 +380,7 @@ def _places(data: Any, path: str | Path) -> tuple[Array, Array, tuple[str, str]]
 
 
 def _window(latitude: Array, longitude: Array, box: Box | None, path: str | Path) -> tuple[slice, slice]:
-    """The rows and columns that hold the box, with one more on each side where there is one."""
+    """Return the rows and columns that hold the box, with one more on each side where there is one."""
     if box is None:
         return slice(None), slice(None)
     south, north, west, east = check_box(box)
@@ -399,7 +400,7 @@ def _window(latitude: Array, longitude: Array, box: Box | None, path: str | Path
 
 
 def check_box(box: Box) -> Box:
-    """A box (south, north, west, east) in degrees, if it is one."""
+    """Return a box (south, north, west, east) in degrees, if it is one."""
     wanted = "(south, north, west, east) in degrees"
     if len(box) != 4:
         raise BadInput(f"the box is {box!r}; expected {wanted}")
@@ -411,7 +412,7 @@ def check_box(box: Box) -> Box:
 
 
 def _times(data: Any, times: tuple[str, str] | None, path: str | Path) -> tuple[Array, tuple[str | None, Array]]:
-    """The times asked for in seconds since 1970, and where they are: the time axis and the places along it."""
+    """Return the times asked for in seconds since 1970, the time axis, and the places along it."""
     variable = _find(data, TIME)
     if variable is None:
         raise BadInput(f"{path}: there is no time; expected {_names(TIME)}")
@@ -450,7 +451,7 @@ class _Cut:
     path: str
 
     def field(self, variable: Any) -> Array:  # [H, Y, X]
-        """A current at the times, the level and the places wanted."""
+        """Return a current at the times, the level and the places wanted."""
         axis, index = self.hours
         variable = self._across(variable)
         if axis in variable.dims:
@@ -464,7 +465,7 @@ class _Cut:
         return values.reshape(index.size, *values.shape[-2:])
 
     def plane(self, variable: Any) -> Array:  # [Y, X]
-        """A field without time; the first where there are several."""
+        """Return a field without time; the first where there are several."""
         variable = self._across(variable)
         variable = variable.isel({dim: 0 for dim in variable.dims if dim not in self.across})
         return np.asarray(variable.transpose(*self.across).values, float)
@@ -478,7 +479,7 @@ class _Cut:
         return variable.isel({self.across[0]: self.rows, self.across[1]: self.columns})
 
     def _level(self, variable: Any, axis: str) -> int:
-        """The level nearest to the depth wanted. Levels count upward in some files."""
+        """Return the level nearest to the depth wanted. Levels count upward in some files."""
         if variable.sizes[axis] == 1:
             return 0
         coordinate = self.data.variables.get(axis)
@@ -494,7 +495,7 @@ class _Cut:
 
 
 def _east_north(cut: _Cut, latitude: Array, longitude: Array) -> tuple[Array, Array]:
-    """Both components, as the file has them or turned from the grid's axes."""
+    """Return both components, as the file has them or turned from the grid's axes."""
     data = cut.data
     for x, y, turned in ((EAST, NORTH, False), (GRID_X, GRID_Y, True)):
         first, second = _find(data, x), _find(data, y)
@@ -513,7 +514,7 @@ def _east_north(cut: _Cut, latitude: Array, longitude: Array) -> tuple[Array, Ar
 
 
 def _turn(cut: _Cut, u: Array, v: Array, latitude: Array, longitude: Array) -> tuple[Array, Array]:
-    """Currents along the grid's x and y axes, towards east and north."""
+    """Return currents along the grid's x and y axes, towards east and north."""
     (east_y, north_y), (east_x, north_x) = (
         _direction(latitude, longitude, axis, _sense(cut.data, name)) for axis, name in enumerate(cut.across)
     )
@@ -521,7 +522,7 @@ def _turn(cut: _Cut, u: Array, v: Array, latitude: Array, longitude: Array) -> t
 
 
 def _direction(latitude: Array, longitude: Array, axis: int, sense: float) -> tuple[Array, Array]:
-    """The unit vector (east, north) along an axis of the grid, in which its coordinate rises."""
+    """Return the unit vector (east, north) along an axis of the grid, in which its coordinate rises."""
     order: Literal[1, 2] = 2 if latitude.shape[axis] > 2 else 1
     north = np.gradient(latitude, axis=axis, edge_order=order)
     turn = np.unwrap(longitude, period=360.0, axis=axis)
@@ -531,14 +532,14 @@ def _direction(latitude: Array, longitude: Array, axis: int, sense: float) -> tu
 
 
 def _sense(data: Any, axis: str) -> float:
-    """−1 where the coordinate of an axis falls along it: a current is positive where its coordinate rises."""
+    """Return −1 where the coordinate of an axis falls along it: a current is positive where its coordinate rises."""
     coordinate = data.variables.get(axis)
     falls = coordinate is not None and coordinate.ndim == 1 and coordinate.size > 1
     return -1.0 if falls and float(coordinate.values[-1]) < float(coordinate.values[0]) else 1.0
 
 
 def _floor(path: str | Path, latitude: Array, longitude: Array) -> Array:
-    """Depths from a file of their own, at these places."""
+    """Return depths from a file of their own, at these places."""
     with _open(path) as data:
         variable = _find(data, FLOOR)
         if variable is None:
@@ -551,7 +552,7 @@ def _floor(path: str | Path, latitude: Array, longitude: Array) -> Array:
 
 
 def _credit(data: Any) -> str:
-    """Whom to thank, from the file's own words."""
+    """Return whom to thank, in the file's own words."""
     words = [str(data.attrs[key]) for key in ("credit", "attribution", "institution", "source") if key in data.attrs]
     licence = [str(data.attrs[key]) for key in ("license", "licence") if key in data.attrs]
     return "; ".join([*words[:1], *licence[:1]])

@@ -74,7 +74,7 @@ def read_log(
     unfinished: Literal["refuse", "drop"] = "refuse",
     encoding: str | None = None,
 ) -> Log:
-    """The logged transitions of a CSV file with a header, for `rue.from_transitions` and `rue.count_transitions`.
+    """Return the logged transitions of a CSV file with a header, for `from_transitions` and `count_transitions`.
 
     The other arguments name columns; further columns do not matter. Several columns make up one name, joined by "/":
     `state=("pump", "health")` makes "A/worn". Columns are separated by commas, semicolons, tabs or bars, whichever
@@ -114,7 +114,7 @@ def _several(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def _opened(path: Path, encoding: str) -> Iterator[IO[str]]:
-    """The file as text; whatever goes wrong while it is read is told in one line."""
+    """Open the file as text; whatever goes wrong while it is read is told in one line."""
     try:
         with path.open(newline="", encoding=encoding) as stream:
             yield stream
@@ -132,7 +132,7 @@ def _opened(path: Path, encoding: str) -> Iterator[IO[str]]:
 
 
 def _bounded(stream: IO[str]) -> Iterator[str]:
-    """The lines of a file, none so long that it must be something else."""
+    """Return the lines of a file, and refuse a line that is too long for a table."""
     while line := stream.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
             raise csv.Error(f"a line has more than {LONGEST_LINE} characters")
@@ -146,7 +146,7 @@ def _guess_encoding(path: Path) -> str:
 
 
 def _find_header(path: Path, encoding: str, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The delimiter that finds most of the wanted columns, then most columns at all, and the columns."""
+    """Return the delimiter that finds most of the wanted columns, then most columns at all, and the columns."""
     found: dict[str, tuple[str, ...]] = {}
     for delimiter in DELIMITERS:
         with _opened(path, encoding) as stream:
@@ -159,7 +159,7 @@ def _find_header(path: Path, encoding: str, wanted: Sequence[str]) -> tuple[str,
 
 
 def _first_filled(lines: Iterator[list[str]]) -> list[str]:
-    """The first line that is not blank: the header."""
+    """Return the first line that is not blank: the header."""
     return next((cells for cells in lines if any(cell.strip() for cell in cells)), [])
 
 
@@ -229,16 +229,16 @@ class _Reader:
         return cls(log, taker(log.state), taker(log.action), taker(log.next_state))
 
     def named(self, what: str, name: str) -> str:
-        """The name, if there is one."""
+        """Return the name, if there is one."""
         if not name:
             columns = ", ".join(getattr(self.log, what))
             raise _Unusable(f"the cell of {columns} is empty; expected a name")
         return name
 
     def price(self, text: str) -> float:
-        """The cost as a number."""
+        """Return the cost as a number."""
         try:
-            value = math.nan if "_" in text else float(text)  # Python's own 1_000 is nobody's cost
+            value = math.nan if "_" in text else float(text)  # Python reads 1_000, but no log means that
         except ValueError:
             value = math.nan
             if self.log.delimiter == ";" and text.count(",") == 1 and "." not in text:
@@ -250,7 +250,7 @@ class _Reader:
 
 
 def _usable(log: Log, lines: Any) -> Iterator[list[str]]:
-    """The cells of each line that is not blank, as many as the header has."""
+    """Return the cells of each line that is not blank, as many as the header has."""
     width = len(log.columns)
     for cells in lines:
         if len(cells) == width:
@@ -262,7 +262,7 @@ def _usable(log: Log, lines: Any) -> Iterator[list[str]]:
 
 
 def _with_place(log: Log, lines: Any, rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
-    """The rows; the first line that cannot be used is told with its number, and how many there are."""
+    """Return the rows; the first line that cannot be used is told with its number, and how many there are."""
     try:
         yield from rows()
     except _Unusable as problem:
@@ -278,7 +278,7 @@ def _with_place(log: Log, lines: Any, rows: Callable[[], Iterator[Row]]) -> Iter
 
 
 def _complete(log: Log, lines: Any) -> Iterator[Row]:
-    """Rows that have all four."""
+    """Return rows that have all four."""
     reader, place = _Reader.of(log), log.columns.index(log.cost)
 
     def rows() -> Iterator[Row]:
@@ -294,7 +294,7 @@ def _complete(log: Log, lines: Any) -> Iterator[Row]:
 
 
 def _chained(log: Log, lines: Any) -> Iterator[Row]:
-    """Rows of episodes, each completed by the next one of its episode; at most one per episode waits for that."""
+    """Return rows of episodes, each completed by the next one of its episode; at most one per episode waits."""
     reader, place = _Reader.of(log), log.columns.index(log.cost)
     assert log.episode is not None
     episode_place = log.columns.index(log.episode)
