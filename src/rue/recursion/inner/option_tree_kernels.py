@@ -13,8 +13,9 @@ the sizes of subtrees (`count_histories`) are enough to find it.
 *Walk.* A `HistoryWalk` is a path from the root to the present history. `_take` decides on a choice at a level,
 `_next_outcome` moves to the next outcome of that choice, one level below, with its place and its probability in each
 sample. Every pass over histories is built of these two: the search for the best tree against a belief (`_best_tree`),
-that tree as a plan (`_tree_plan`), the cost of a plan (`_plan_cost`), its row (`_add_plan`), the plan of a table (`history_kernels`) and
-the controller of a mixture (`node_kernels`). A *plan* lists the choices of a pure tree, depth first.
+that tree as a plan (`_tree_plan`), the cost of a plan (`_plan_cost`), its row (`_add_plan`), the plan of a table
+(`history_kernels`) and the controller of a mixture (`node_kernels`). A *plan* lists the choices of a pure tree, depth
+first.
 """
 
 from collections import namedtuple
