@@ -16,6 +16,7 @@ another width, is another type: `np.int64(0)` where a helper gets both a constan
 
 import gc
 import hashlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
@@ -35,6 +36,8 @@ NUMBERS = {
 WORDS = {
     "int": types.int64, "float": types.float64, "bool": types.boolean, "generator": types.npy_rng,
 }  # fmt: skip
+
+IMPORT = re.compile(r"^from ([\w.]+) import ([^(\n]*)", re.MULTILINE)
 
 KERNELS: dict[str, "Kernel"] = {}  # all, by file and name: "judge_kernels.settle"
 
@@ -109,7 +112,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
 
 @cache
 def source_hash(module: str) -> str:
-    """The hash of a kernel file and of those that it imports functions from."""
+    """Return a hash of a kernel file and of all files that it imports from."""
     digest = hashlib.sha256()
     for name in sorted(_reached_from(module, set())):
         digest.update(Path(sys.modules[name].__file__ or "").read_bytes())
@@ -117,12 +120,15 @@ def source_hash(module: str) -> str:
 
 
 def _reached_from(module: str, known: set[str]) -> set[str]:
-    """Add a module to those known, and the modules of compiled functions among its names."""
-    if module not in known:
-        known.add(module)
-        for value in vars(sys.modules[module]).values():
-            if hasattr(value, "py_func"):
-                _reached_from(value.py_func.__module__, known)
+    """Add a kernel file to those known, and the files of rue, or of other kernels, that it imports from."""
+    if module in known or not (module.startswith("rue.") or module.endswith("_kernels")):
+        return known
+    known.add(module)
+    text = Path(sys.modules[module].__file__ or "").read_text(encoding="utf-8")
+    for package, names in IMPORT.findall(text):
+        for name in (package, *(f"{package}.{word}" for word in names.split())):
+            if name in sys.modules:
+                _reached_from(name, known)
     return known
 
 
