@@ -64,7 +64,8 @@ def test_the_solver_of_the_recipe_works():
 def test_what_packages_announce_is_found(tmp_path):
     """An installed package with an entry point: its solver is known by name."""
     (tmp_path / "toy.py").write_text(
-        "from dataclasses import dataclass\nimport rue\n@dataclass(frozen=True)\nclass Toy(rue.Average):\n    name = 'toy'\n"
+        "from dataclasses import dataclass\nimport rue\n\n"
+        "@dataclass(frozen=True)\nclass Toy(rue.Average):\n    name = 'toy'\n"
     )
     info = tmp_path / "toy-1.0.dist-info"
     info.mkdir()
