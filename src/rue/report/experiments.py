@@ -39,12 +39,9 @@ LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (4, 1.2, 1, 1.2)), (0, (1, 1.2
 ACROSS, LEGEND_ROW = 3, 0.24  # panels side by side, inches
 LEAST_RATIO = 1.1  # at the right end of the axis, so that ratios near 1 look near 1
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-# Places of a name around its point: shift in points, and sides of the name that are there.
-PLACES = [
-    (across * far, up * far, {1: "left", 0: "center", -1: "right"}[across], {1: "bottom", 0: "center", -1: "top"}[up])
-    for far in (6, 12, 20, 30)
-    for across, up in ((1, 0), (1, 1), (1, -1), (0, 1), (0, -1), (-1, 0), (-1, 1), (-1, -1))
-]
+# Places of a name around its point: distance in points, and direction.
+SIDES = ((1, 0), (1, 1), (1, -1), (0, 1), (0, -1), (-1, 0), (-1, 1), (-1, -1))
+PLACES = [(far, *side) for far in (6, 12, 20, 30) for side in SIDES]
 
 
 class Picture(NamedTuple):
@@ -287,18 +284,20 @@ def _place_names(axes: Axes) -> None:
     line = front.get_transform().transform_path(front.get_path())
     names = [text for text in axes.texts if isinstance(text, Annotation)]
     taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axes.transData.transform([name.xy for name in names])]
+    pixels = axes.figure.dpi / style.POINTS  # in a point
     for name in names:
         tried: list[tuple[bool, int, int]] = []
-        for x, y, ha, va in PLACES:
-            name.set(position=(x, y), ha=ha, va=va)
-            box = name.get_window_extent()
+        start, boxes = name.get_window_extent(), []
+        for far, across, up in PLACES:
+            left, down = (1 - across) / 2 * start.width, (1 - up) / 2 * start.height
+            box = start.translated(far * across * pixels - left, far * up * pixels - down)
             outside = not (panel.x0 <= box.x0 and box.x1 <= panel.x1 and panel.y0 <= box.y0 and box.y1 <= panel.y1)
             tried.append((outside, box.count_overlaps(taken) + line.intersects_bbox(box, filled=False), len(tried)))
+            boxes.append(box)
             if not any(tried[-1][:2]):
                 break
-        x, y, ha, va = PLACES[min(tried)[2]]
-        name.set(position=(x, y), ha=ha, va=va)
-        taken.append(name.get_window_extent())
+        taken.append(boxes[min(tried)[2]])
+        name.set_position(((taken[-1].x0 - start.x0) / pixels, (taken[-1].y0 - start.y0) / pixels))
 
 
 def _draw_ratios(axes: Axes, group: Group, styles: Styles) -> None:
