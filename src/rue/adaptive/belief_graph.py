@@ -106,9 +106,12 @@ class BeliefGraph:
 
     @property
     def bytes(self) -> int:
-        """The memory of the arrays of the graph and its walks, of what is derived from the model, and of policies."""
-        around = self.potential.nbytes + self.gaps.gap.nbytes + 4 * self.order.nbytes
-        return self.arrays.bytes + around + self.policy_bytes
+        """The memory of all arrays: of the graph and its walks, of what is derived from the model, and of policies."""
+        return self.arrays.bytes + self._other_bytes
+
+    @property
+    def _other_bytes(self) -> int:
+        return self.potential.nbytes + self.gaps.gap.nbytes + 4 * self.order.nbytes + self.policy_bytes
 
     def add_policy(self, policy: Policy) -> None:
         """Add the regrets of a policy as vectors: from its start nodes, and from its best node at each state."""
@@ -230,12 +233,11 @@ class BeliefGraph:
 
         They make up a part of the gap of all such nodes, and are not too many.
         """
-        graph, node = self.arrays.graph, self.order[: self.visited]
-        row = graph.node[node]
-        action = np.maximum(row["first_action"] + row["best"], 0)
-        ends = (row["best"] == NONE) | (graph.action["first_edge"][action] == NONE)
-        node, row = node[ends], row[ends]
-        excess = row["reach"] * (row["upper"] - row["lower"])
+        rows, node = self.arrays.graph.node, self.order[: self.visited]
+        best = rows["best"][node]
+        action = np.maximum(rows["first_action"][node] + best, 0)
+        node = node[(best == NONE) | (self.arrays.graph.action["first_edge"][action] == NONE)]
+        excess = rows["reach"][node] * (rows["upper"][node] - rows["lower"][node])
         rank = np.argsort(-excess, kind="stable")
         enough = int(np.searchsorted(np.cumsum(excess[rank]), PART * excess.sum())) + 1
         rank = rank[: min(enough, max(64, int(MOST * self.visited)))]
@@ -276,11 +278,10 @@ class BeliefGraph:
         """Return the new sizes of the groups that are too small; None if memory does not allow it."""
         size = {group: self.arrays.size(group) for group in wanted}
         least = {group: int(self.arrays.graph.used[group]) + more for group, more in wanted.items()}
-        around = self.bytes - self.arrays.bytes
         for factor in GROWTH:
             small = [group for group in wanted if least[group] > size[group]]
             grown = {group: max(least[group], int(factor * size[group])) for group in small}
-            if self.arrays.bytes_with(grown) + around <= self.memory:
+            if self.arrays.bytes_with(grown) + self._other_bytes <= self.memory:
                 return grown
         return None
 
