@@ -86,9 +86,18 @@ class TreeMixtures(OptionSet):
 
     def improve(self, places: Array, given: Round) -> None:
         """Column generation at each place."""
+        memory = self.take_memory()
+        pivots = improve_mixtures(
+            places, self.tree.model, self.tree.layers, self.mixtures, self.rows, given, self.found, memory
+        )
+        self.give_back(memory)
+        self.count(pivots)
+
+    def new_memory(self) -> HistoryMemory:
+        """Return memory of column generation."""
         samples, most = self.tree.samples, COLUMNS + 2 * self.tree.samples
-        size = int(self.tree.plan_size[places].max(initial=1))
-        ends = int(np.diff(self.tree.end_ptr)[places].max(initial=1))
+        size = int(self.tree.plan_size.max(initial=1))
+        ends = int(np.diff(self.tree.end_ptr).max(initial=1))
         row = NewRow(
             number=self.new_numbers()[0],
             plan=np.empty(size, np.int32),
@@ -97,11 +106,7 @@ class TreeMixtures(OptionSet):
             share=np.empty((ends, samples)),
         )
         columns = Columns(np.empty((most, size), np.int32), np.empty((most, samples)), np.empty(most))
-        memory = HistoryMemory(self.new_walk(), self.new_search(places), columns, new_game(samples, most), row)
-        pivots = improve_mixtures(
-            places, self.tree.model, self.tree.layers, self.mixtures, self.rows, given, self.found, memory
-        )
-        self.count(pivots)
+        return HistoryMemory(self.new_walk(), self.new_search(), columns, new_game(samples, most), row)
 
     def part(self, i: int, graph: Graph) -> Part:
         """Return a node for each history that a plan in use visits."""

@@ -37,11 +37,26 @@ class OptionSet(ABC):
         self.found = Found(np.full(tree.size, -np.inf), np.zeros(tree.size), np.zeros(tree.size, bool), belief)
         self.effort = 0  # pivots or nodes, for the counters
         self._lock = threading.Lock()
+        self._spare: list[Any] = []  # memory of kernels that no thread uses
 
     def count(self, effort: int) -> None:
         """Add to the effort, from any thread."""
         with self._lock:
             self.effort += int(effort)
+
+    def take_memory(self) -> Any:
+        """Return memory for the kernel of `improve`; the caller gives it back."""
+        with self._lock:
+            return self._spare.pop() if self._spare else self.new_memory()
+
+    def give_back(self, memory: Any) -> None:
+        """Keep memory for the next call of `improve`, from any thread."""
+        with self._lock:
+            self._spare.append(memory)
+
+    def new_memory(self) -> Any:
+        """Return new memory for the kernel of `improve`, enough for all places."""
+        raise NotImplementedError
 
     def try_harder(self) -> bool:
         """Search more thoroughly from now on; return False if that is not possible."""
@@ -107,20 +122,15 @@ class OptionSet(ABC):
         state, choice, transition, place, next_place = np.empty((5, levels), np.int64)
         return Walk(state, choice, transition, place, next_place, np.empty((levels, self.tree.samples)))
 
-    def new_search(self, places: Array) -> BestTree:
-        """Return memory for the search of the best tree of the options at some places."""
+    def new_search(self) -> BestTree:
+        """Return memory for the search of the best tree."""
         levels = self.tree.model.steps + 1
-        taken = np.empty(int(self.tree.histories()[places].max(initial=1)), np.int32)
+        taken = np.empty(int(self.tree.histories().max(initial=1)), np.int32)
         return BestTree(taken, np.empty(levels, np.int64), np.empty(levels), np.empty(levels))
 
     def new_numbers(self) -> Array:
         """Return memory for the numbers of the states of each layer."""
         return np.empty((self.tree.model.steps + 1, self.tree.model.choice_ptr.size - 1), np.int32)
-
-    def widest(self, places: Array) -> int:
-        """Return the most slots in a layer of the options at some places."""
-        layer = places[:, None] * (self.tree.model.steps + 1) + np.arange(self.tree.model.steps + 1)
-        return int(np.diff(self.tree.layers.ptr)[layer].max(initial=1))
 
 
 def new_game(samples: int, columns: int) -> GameMemory:
