@@ -7,14 +7,15 @@ The row of an option is what it pays in each sample and where it ends; the game 
 import threading
 from abc import ABC, abstractmethod
 from copy import deepcopy
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from rue._arrays import Array
 from rue.controllers import Part
-from rue.model import Graph
 from rue.recursion.inner.matrix_kernels import GameMemory
+from rue.recursion.inner.node_kernels import GraphView
 from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.option_tree_kernels import BestTree, Found, Round, Rows, Walk
 from rue.solution import Run
@@ -76,7 +77,7 @@ class OptionSet(ABC):
         """Look for better options at some places; in parallel with other places, until `given.stop[0]`."""
 
     @abstractmethod
-    def part(self, i: int, graph: Graph) -> Part:
+    def part(self, i: int, graph: GraphView) -> Part:
         """Return option i as a part of a controller: see `node_kernels`."""
 
     @abstractmethod
@@ -115,6 +116,16 @@ class OptionSet(ABC):
         """Take over a tree with other gaps."""
         self.tree = tree
         self.make_rows(np.arange(tree.size))
+
+    @cached_property
+    def walk(self) -> Walk:
+        """Memory for a walk over histories, for one thread."""
+        return self.new_walk()
+
+    @cached_property
+    def numbers(self) -> Array:
+        """Memory for the numbers of the states of each layer, for one thread."""
+        return self.new_numbers()
 
     def new_walk(self) -> Walk:
         """Return memory for a walk over histories."""

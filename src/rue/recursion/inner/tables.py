@@ -11,10 +11,9 @@ import numpy as np
 
 from rue._arrays import Array
 from rue.controllers import Part
-from rue.model import Graph
 from rue.recursion.inner.matrix_kernels import COLUMNS
 from rue.recursion.inner.mixed_table_kernels import MixedMemory, TimeColumns, TimeCosts, improve_mixed_tables
-from rue.recursion.inner.node_kernels import table_nodes
+from rue.recursion.inner.node_kernels import GraphView, table_nodes
 from rue.recursion.inner.option_set import OptionSet, new_game
 from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.option_tree_kernels import Round, Tables
@@ -87,9 +86,9 @@ class DeterministicTables(OptionSet):
         self.count(nodes)
         self.spent += spent
 
-    def part(self, i: int, graph: Graph) -> Part:
+    def part(self, i: int, graph: GraphView) -> Part:
         """Return a node for each slot in use."""
-        part: Part = table_nodes(i, self.tree.model, self.tree.layers, self.tables, self.tree.graph_view(graph))
+        part: Part = table_nodes(i, self.tree.model, self.tree.layers, self.tables, graph)
         return part
 
     def table(self, i: int) -> Array:
