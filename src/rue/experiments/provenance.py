@@ -15,7 +15,7 @@ from pathlib import Path
 
 import rue
 
-SHOWS = ("cli", "experiments", "report", "table.py")
+SHOWS = ("cli", "experiments", "report", "grid_layout.py", "table.py")
 # The one module of the experiments that computes: it solves and evaluates.
 COMPUTES = Path("experiments", "worker.py")
 DATA = (".npz",)

@@ -17,6 +17,7 @@ def assemble(model: UMDP, options: OptionSet, elsewhere: Array, run: Run) -> Pol
     """Return the options as one controller, as far as it can be reached; None if it takes more time than is left."""
     pace, after = SECONDS + SAMPLE_SECONDS * model.samples, run.afterwards()
     graph, roots = model.graph, options.tree.layers.root
+    view = options.tree.graph_view(graph)
     place = np.full(graph.states, -1)
     place[roots] = np.arange(roots.size)
     first = np.full(graph.states, -1)
@@ -27,7 +28,7 @@ def assemble(model: UMDP, options: OptionSet, elsewhere: Array, run: Run) -> Pol
     for state in queue:
         first[state] = nodes
         i = int(place[state])
-        part = options.part(i, graph) if i >= 0 else _single(model, state, int(elsewhere[state]))
+        part = options.part(i, view) if i >= 0 else _single(model, state, int(elsewhere[state]))
         parts.append(part)
         nodes += part[0].size
         size += part[4].size

@@ -9,7 +9,6 @@ import numpy as np
 
 from rue._arrays import Array
 from rue.controllers import Part
-from rue.model import Graph
 from rue.recursion.inner.history_kernels import (
     Columns,
     HistoryMemory,
@@ -20,7 +19,7 @@ from rue.recursion.inner.history_kernels import (
     plans_of_tables,
 )
 from rue.recursion.inner.matrix_kernels import COLUMNS
-from rue.recursion.inner.node_kernels import mixture_nodes
+from rue.recursion.inner.node_kernels import GraphView, mixture_nodes
 from rue.recursion.inner.option_set import OptionSet, new_game
 from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.option_tree_kernels import Round, Tables
@@ -74,21 +73,26 @@ class TreeMixtures(OptionSet):
         self.make_rows(np.arange(self.tree.size))
 
     def _take_tables(self, tables: Tables, choice: Array) -> None:
-        plans_of_tables(
-            self.tree.model, self.tree.layers, tables, choice, self.mixtures, self.new_walk(), self.new_numbers()
-        )
+        plans_of_tables(self.tree.model, self.tree.layers, tables, choice, self.mixtures, self.walk, self.numbers)
 
     def make_rows(self, places: Array) -> None:
         """Compute the rows of the mixtures at some places."""
-        mixture_rows(
-            places, self.tree.model, self.tree.layers, self.mixtures, self.rows, self.new_walk(), self.new_numbers()[0]
-        )
+        mixture_rows(places, self.tree.model, self.tree.layers, self.mixtures, self.rows, self.walk, self.numbers[0])
 
     def improve(self, places: Array, given: Round) -> None:
         """Column generation at each place."""
+        memory = self.take_memory()
+        pivots = improve_mixtures(
+            places, self.tree.model, self.tree.layers, self.mixtures, self.rows, given, self.found, memory
+        )
+        self.give_back(memory)
+        self.count(pivots)
+
+    def new_memory(self) -> HistoryMemory:
+        """Return memory of column generation."""
         samples, most = self.tree.samples, COLUMNS + 2 * self.tree.samples
-        size = int(self.tree.plan_size[places].max(initial=1))
-        ends = int(np.diff(self.tree.end_ptr)[places].max(initial=1))
+        size = int(self.tree.plan_size.max(initial=1))
+        ends = int(np.diff(self.tree.end_ptr).max(initial=1))
         row = NewRow(
             number=self.new_numbers()[0],
             plan=np.empty(size, np.int32),
@@ -97,14 +101,9 @@ class TreeMixtures(OptionSet):
             share=np.empty((ends, samples)),
         )
         columns = Columns(np.empty((most, size), np.int32), np.empty((most, samples)), np.empty(most))
-        memory = HistoryMemory(self.new_walk(), self.new_search(places), columns, new_game(samples, most), row)
-        pivots = improve_mixtures(
-            places, self.tree.model, self.tree.layers, self.mixtures, self.rows, given, self.found, memory
-        )
-        self.count(pivots)
+        return HistoryMemory(self.new_walk(), self.new_search(), columns, new_game(samples, most), row)
 
-    def part(self, i: int, graph: Graph) -> Part:
+    def part(self, i: int, graph: GraphView) -> Part:
         """Return a node for each history that a plan in use visits."""
-        view = self.tree.graph_view(graph)
-        part: Part = mixture_nodes(i, self.tree.model, self.tree.layers, self.mixtures, view, self.new_walk())
+        part: Part = mixture_nodes(i, self.tree.model, self.tree.layers, self.mixtures, graph, self.walk)
         return part

@@ -7,14 +7,15 @@ The row of an option is what it pays in each sample and where it ends; the game 
 import threading
 from abc import ABC, abstractmethod
 from copy import deepcopy
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from rue._arrays import Array
 from rue.controllers import Part
-from rue.model import Graph
 from rue.recursion.inner.matrix_kernels import GameMemory
+from rue.recursion.inner.node_kernels import GraphView
 from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.option_tree_kernels import BestTree, Found, HistoryWalk, OptionRows, Round
 from rue.solution import Run
@@ -37,11 +38,26 @@ class OptionSet(ABC):
         self.found = Found(np.full(tree.size, -np.inf), np.zeros(tree.size), np.zeros(tree.size, bool), belief)
         self.effort = 0  # pivots or nodes, for the counters
         self._lock = threading.Lock()
+        self._spare: list[Any] = []  # memory of kernels that no thread uses
 
     def count(self, effort: int) -> None:
         """Add to the effort, from any thread."""
         with self._lock:
             self.effort += int(effort)
+
+    def take_memory(self) -> Any:
+        """Return memory for the kernel of `improve`; the caller gives it back."""
+        with self._lock:
+            return self._spare.pop() if self._spare else self.new_memory()
+
+    def give_back(self, memory: Any) -> None:
+        """Keep memory for the next call of `improve`, from any thread."""
+        with self._lock:
+            self._spare.append(memory)
+
+    def new_memory(self) -> Any:
+        """Return new memory for the kernel of `improve`, enough for all places."""
+        raise NotImplementedError
 
     def try_harder(self) -> bool:
         """Search more thoroughly from now on; return False if that is not possible."""
@@ -61,7 +77,7 @@ class OptionSet(ABC):
         """Look for better options at some places; in parallel with other places, until `given.stop[0]`."""
 
     @abstractmethod
-    def part(self, i: int, graph: Graph) -> Part:
+    def part(self, i: int, graph: GraphView) -> Part:
         """Return option i as a part of a controller: see `node_kernels`."""
 
     @abstractmethod
@@ -101,26 +117,31 @@ class OptionSet(ABC):
         self.tree = tree
         self.make_rows(np.arange(tree.size))
 
+    @cached_property
+    def walk(self) -> HistoryWalk:
+        """Memory for a walk over histories, for one thread."""
+        return self.new_walk()
+
+    @cached_property
+    def numbers(self) -> Array:
+        """Memory for the numbers of the states of each layer, for one thread."""
+        return self.new_numbers()
+
     def new_walk(self) -> HistoryWalk:
         """Return memory for a walk over histories."""
         levels = self.tree.model.steps + 1
         state, choice, transition, place, next_place = np.empty((5, levels), np.int64)
         return HistoryWalk(state, choice, transition, place, next_place, np.empty((levels, self.tree.samples)))
 
-    def new_search(self, places: Array) -> BestTree:
-        """Return memory for the search of the best tree of the options at some places."""
+    def new_search(self) -> BestTree:
+        """Return memory for the search of the best tree."""
         levels = self.tree.model.steps + 1
-        taken = np.empty(int(self.tree.histories()[places].max(initial=1)), np.int32)
+        taken = np.empty(int(self.tree.histories().max(initial=1)), np.int32)
         return BestTree(taken, np.empty(levels, np.int64), np.empty(levels), np.empty(levels))
 
     def new_numbers(self) -> Array:
         """Return memory for the numbers of the states of each layer."""
         return np.empty((self.tree.model.steps + 1, self.tree.model.choice_ptr.size - 1), np.int32)
-
-    def widest(self, places: Array) -> int:
-        """Return the most slots in a layer of the options at some places."""
-        layer = places[:, None] * (self.tree.model.steps + 1) + np.arange(self.tree.model.steps + 1)
-        return int(np.diff(self.tree.layers.ptr)[layer].max(initial=1))
 
 
 def new_game(samples: int, columns: int) -> GameMemory:

@@ -123,11 +123,16 @@ class OptionTree:
         """Return the place of the ends of option i in `end_state`."""
         return slice(int(self.end_ptr[i]), int(self.end_ptr[i + 1]))
 
+    @cached_property
+    def widest(self) -> int:
+        """The most slots in a layer."""
+        return int(np.diff(self.layers.ptr).max(initial=1))
+
     @property
     def operations(self) -> int:
         """A bound on the number of operations, one after the other, behind any number of a row or of a bound on it."""
         widest = int(np.diff(self.model.trans_ptr).max(initial=1)) + int(np.diff(self.model.choice_ptr).max(initial=1))
-        return int(self.model.steps * (4 * widest + 2 * self.samples + int(np.diff(self.layers.ptr).max()) + 16))
+        return int(self.model.steps * (4 * widest + 2 * self.samples + self.widest + 16))
 
     def refuse_if(self, too_large: bool, what: str, wanted: str) -> None:
         """Refuse options whose histories are too many, before anything is done with them."""

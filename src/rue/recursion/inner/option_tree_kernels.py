@@ -31,7 +31,7 @@ FAST = frozenset({"reassoc", "nsz", "contract"})
 
 fast_kernel, fast_helper = compiled(fastmath=FAST)
 # For small helpers in inner loops: LLVM does not inline functions whose own loops are vectorised, and a call with
-# records takes more time than such a loop.
+# records takes longer than such a loop.
 inlined = njit(inline="always", no_cpython_wrapper=True, _nrt=False, **OPTIONS)
 
 OptionModel = namedtuple("OptionModel", "steps goal choice_ptr trans_ptr successor prob gap tree_size choice_size")
@@ -324,9 +324,11 @@ def _best_tree(tree, root, steps):
 
 @inlined
 def _pay(model, last_cost, walk, level, choice, column):
-    """Take a choice of a pure tree at a level and add its cost to each sample."""
-    _take(model, walk, level, choice, model.steps - level)
-    cost = last_cost if level == model.steps - 1 else model.gap
+    """Take a choice of a pure tree at a level, unless it is the last, and add its cost to each sample."""
+    cost = last_cost
+    if level < model.steps - 1:
+        _take(model, walk, level, choice, model.steps - level)
+        cost = model.gap
     for k in range(column.size):
         column[k] += walk.held[level, k] * cost[choice, k]
 
@@ -379,11 +381,18 @@ def _add_plan(model, walk, root, plan, number, paid, share):
             node += 1
             for k in range(samples):
                 paid[k] += walk.held[level, k] * model.gap[c, k]
+            if level == last:
+                for t in range(model.trans_ptr[c], model.trans_ptr[c + 1]):
+                    e = number[model.successor[t]]
+                    for k in range(samples):
+                        share[e, k] += walk.held[level, k] * model.prob[t, k]
+                level -= 1
+                continue
             _take(model, walk, level, c, model.steps - level)
         if not _next_outcome(model, walk, level, model.steps - level):
             level -= 1
-        elif level == last or walk.state[level + 1] == model.goal:
-            e = number[walk.state[level + 1]]
+        elif walk.state[level + 1] == model.goal:
+            e = number[model.goal]
             for k in range(samples):
                 share[e, k] += walk.held[level + 1, k]
         else:

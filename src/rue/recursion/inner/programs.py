@@ -10,8 +10,8 @@ import numpy as np
 
 from rue._arrays import Array, ranges
 from rue.controllers import Part
-from rue.model import Graph
 from rue.recursion.inner.layers import Layers, OptionProgram, ProgramAnswer
+from rue.recursion.inner.node_kernels import GraphView
 from rue.recursion.inner.option_set import OptionSet
 from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.option_tree_kernels import INFINITE, Round
@@ -91,7 +91,7 @@ class Programs(OptionSet):
         np.add.at(share, place[end], visits[layers.branch_entry[leaves]] * layers.prob[leaves])
         return (visits * layers.gap).sum(axis=0), share
 
-    def part(self, i: int, graph: Graph) -> Part:
+    def part(self, i: int, graph: GraphView) -> Part:
         """Return a node for each node of the layers that is reached."""
         layers = self.programs[i].layers
         used = np.flatnonzero(flow(layers, self.weights[i]).any(axis=1))

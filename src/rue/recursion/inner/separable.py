@@ -19,9 +19,9 @@ errors cancel wherever π is 0 or 1: deterministic options are represented exact
 pulls the other way.
 
 *A tighter relaxation.* The approximation takes the exact product at its breakpoints, and its cells cut the edges
-π = 0, 1 and u = 0, 1 nowhere else; so like the product it is at least 0 and u + π − 1, and saying so costs no option.
+π = 0, 1 and u = 0, 1 nowhere else; so like the product it is at least 0 and u + π − 1, and these cuts remove no option.
 
-*What comes out* is the best option of an approximation. Its weights are made into distributions and evaluated exactly;
+*The result* is the best option of an approximation. Its weights are made into distributions and evaluated exactly;
 that value is returned, and may be worse than that of a deterministic option. `bound` is the "wait and see" bound, the
 only one that holds here. An infinite gap or value shuts an entry for all samples if any sample can lead there: fewer
 options than there are. Where that leaves none ("infeasible"), or time runs out, the answer is the option that is best
@@ -44,7 +44,7 @@ from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.table1 import put_ahead, put_choices, put_costs, put_products
 from rue.recursion.inner.template import Template
 
-# An approximation is not worth more exactness than this fraction of the largest difference between two options.
+# The tolerance of an approximation, as a fraction of the largest difference between two options.
 GAP = 1e-3
 
 
@@ -70,7 +70,7 @@ class Separable:
         self._program, self._pi, self._sets = Template(), np.empty(0, np.int64), np.empty((0, 0), np.int64)
 
     def solve(self, value: Array, seconds: float = math.inf) -> ProgramAnswer:
-        """A good stochastic (s,t)-option, its true value, and what the approximation took it for."""
+        """Return a good stochastic (s,t)-option, its true value, and its value in the approximation."""
         layers = self.layers
         if not layers.nodes:
             return at_goal(layers)
@@ -102,7 +102,7 @@ class Separable:
         )  # fmt: skip
 
     def _write(self, shut: Array) -> tuple[Template, Array, Array]:
-        """The program, the columns of π, and the sets of λ of which two adjacent ones may be positive."""
+        """Return the program, the columns of π, and the sets of λ of which two adjacent ones may be positive."""
         layers, parts = self.layers, self.breakpoints
         lost = _lost(layers, shut)
         program = Template(GAP, self.nodes)
@@ -140,14 +140,14 @@ class Separable:
 
 
 def _lost(layers: Layers, shut: Array) -> Array:  # [E]
-    """Entries of nodes that have no open entry; nobody goes there, and any choice will do."""
+    """Return the entries of nodes that have no open entry; no option goes there, so any choice will do."""
     all_shut = np.ones(layers.nodes, bool)
     all_shut[layers.entry_node[~shut]] = False
     return np.asarray(all_shut[layers.entry_node])
 
 
 def _put_segments(program: Template, sets: Array) -> None:
-    """Σ δ = 1 for binaries δ, one for each segment, and λ_i ≤ δ of the segments on its two sides."""
+    """Put Σ δ = 1 for binaries δ, one for each segment, and λ_i ≤ δ of the segments on its two sides."""
     count, parts = sets.shape
     one = program.rows(count, lower=1.0, upper=1.0)
     beside = [program.rows(count, upper=0.0) for _ in range(parts)]
@@ -161,7 +161,7 @@ def _put_segments(program: Template, sets: Array) -> None:
 
 
 def _clean(weight: Array) -> Array:
-    """Without the crumbs that tolerances leave; they would count where a gap is infinite."""
+    """Return weights without the tiny ones that tolerances leave; they would count where a gap is infinite."""
     return np.where(weight > 1e-9, weight, 0.0)
 
 
@@ -173,7 +173,7 @@ def _scip() -> Any:
 
 
 def _solve_in_scip(program: Template, bounds: Bounds, sets: Array, seconds: float, nodes: int | None) -> Result:
-    """The same program with SOS2 constraints."""
+    """Solve the same program with SOS2 constraints."""
     scip = _scip()
     shape, number = program.shape(), program.fill(bounds)
     model = scip.Model()

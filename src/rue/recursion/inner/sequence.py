@@ -16,7 +16,7 @@ entries are the *differences* between options, none is negative, and no digits a
     min over pure options of Σ_k b_k cost_k   ≤   min over options of max_k cost_k
 
 and the left side is a plain recursion over the tree. `bound` is that recursion, less its rounding errors, and `value`
-the evaluation of the option's own weights; neither takes the solver's word for anything. After a time limit they
+the evaluation of the option's own weights; neither relies on what the solver reports. After a time limit they
 still hold, for the belief of the solve before and an option that is good against a stronger adversary.
 """
 
@@ -43,7 +43,7 @@ class SequenceForm:
         self._belief = np.full(layers.samples, 1 / layers.samples)
 
     def solve(self, value: Array, seconds: float = math.inf) -> ProgramAnswer:
-        """The least worst-case expected cost of any n-step option, with proof."""
+        """Return the n-step option of least worst-case expected cost, with a proof."""
         layers = self.layers
         if not layers.nodes:
             return at_goal(layers)
@@ -99,7 +99,7 @@ class SequenceForm:
         )
 
     def _weighted(self, excess: Array, shut: Array, start: Array) -> float:
-        """min over pure options of the expected cost under the belief, by recursion over the tree."""
+        """Return the least expected cost of pure options under the belief, by recursion over the tree."""
         layers = self.layers
         least = np.where(shut, math.inf, excess @ self._belief)
         for node, entry, _ in layers.backward():
@@ -110,7 +110,7 @@ class SequenceForm:
         return float(start @ self._belief + here[0])
 
     def _realisation(self, weight: Array) -> Array:  # [E]
-        """x(h,a): the product of the weights on the way to h, and of a at h."""
+        """Return x(h,a): the product of the weights on the way to h, and of a at h."""
         layers = self.layers
         x = weight.copy()
         for node, entry, _ in reversed(list(layers.backward())):
@@ -119,7 +119,7 @@ class SequenceForm:
         return x
 
     def _rounding(self, bounds: Bounds) -> float:
-        """More than all rounding errors of the bound: each step adds a few, relative to the largest number in it."""
+        """Return a bound on the rounding errors of the bound: each step adds a few, relative to its largest number."""
         layers = self.layers
         fan = int(np.diff(layers.branch_ptr).max(initial=1))
         largest = max(float(np.abs(array).max()) for array in (bounds.low, bounds.high, bounds.paid))

@@ -7,7 +7,7 @@ cost from slot (s,t) on,
 
 where paid_k is the gap, at the last step plus Σ T_k R(s'). Instead of one big M, every variable has bounds of its own
 by backward induction, and is counted from its lower one: d_k = c_k − min c_k, and e_k(s,a,t) = Σ T_k d_k(s',t+1) is
-what lies above the least q_k. The product w = π e then takes two rows (w ≥ 0, w ≥ e − (1 − π) max e), as z is
+the part of q_k above the least one. The product w = π e then takes two rows (w ≥ 0, w ≥ e − (1 − π) max e), as z is
 minimised, and none at the last step, where e = 0 and the equation is linear as it stands:
 
     d_k(s,t) ≥ Σ_a π(s,a,t) (min q_k(s,a,t) − min c_k(s,t)) + Σ_a w_k(s,a,t)
@@ -34,7 +34,7 @@ from rue.recursion.inner.template import Template
 
 
 class Table1:
-    """A kept mixed-integer program; it is built anew only if what must not be taken changes."""
+    """A kept mixed-integer program; it is built anew only if other entries must not be taken."""
 
     def __init__(self, tree: OptionTree, place: int = 0) -> None:
         self.layers = unfold(tree, place, histories=False)
@@ -43,7 +43,7 @@ class Table1:
         self._start: Array | None = None
 
     def solve(self, value: Array, seconds: float = math.inf) -> ProgramAnswer:
-        """The least worst-case expected cost of a deterministic (s,t)-option; `choice` says which."""
+        """Return the deterministic (s,t)-option of least worst-case expected cost; `choice` says which."""
         layers = self.layers
         if not layers.nodes:
             return at_goal(layers)
@@ -60,7 +60,7 @@ class Table1:
         return self._answer(value, bounds, result, careful)
 
     def choice(self, answer: ProgramAnswer) -> Array:  # [N]
-        """The choice at each slot; -1 where there is none."""
+        """Return the choice at each slot; -1 where there is none."""
         choice = np.full(self.layers.nodes, -1)
         used = answer.weight > 0
         choice[self.layers.entry_node[used]] = self.layers.choice[used]
@@ -82,7 +82,7 @@ class Table1:
 
 
 def write(layers: Layers, dead: Array) -> tuple[Template, Array]:
-    """The program as in the module's docstring, and the columns of π. Its objective is (z − base) / scale."""
+    """Return the program of the module's docstring, and the columns of π. Its objective is (z − base) / scale."""
     program = Template()
     z = program.columns(1, cost=1.0)
     pi = program.columns(layers.entries, upper=1.0, integral=True)
@@ -95,21 +95,21 @@ def write(layers: Layers, dead: Array) -> tuple[Template, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """Where d_k of each node stands: -1 where sample k never is."""
+    """The columns and rows of d_k of each node: -1 where sample k never is."""
 
     column: Array  # [N, K]
     row: Array  # [N, K]
 
 
 def put_choices(program: Template, layers: Layers, pi: Array) -> None:
-    """Σ_a π(s,a,t) = 1 wherever there are entries."""
+    """Put Σ_a π(s,a,t) = 1 wherever there are entries."""
     node, place = np.unique(layers.entry_node, return_inverse=True)
     row = program.rows(node.size, lower=1.0, upper=1.0)
     program.put(row[place], pi, 1.0)
 
 
 def put_costs(program: Template, layers: Layers, dead: Array, z: Array, pi: Array) -> Costs:
-    """Columns d with their rows d − Σ_a π (min q − min c) ≥ 0, still without products, and z ≥ c(root)."""
+    """Put columns d with their rows d − Σ_a π (min q − min c) ≥ 0, without products, and z ≥ c(root)."""
     node, sample = np.nonzero(layers.reach > 0)
     column, row = np.full(layers.reach.shape, -1), np.full(layers.reach.shape, -1)
     column[node, sample] = program.columns(
@@ -137,7 +137,7 @@ class Products:
 
 
 def put_products(program: Template, layers: Layers, dead: Array, d: Costs, pi: Array) -> Products:
-    """Columns w ≥ 0 in the rows of d, with w ≥ e − (1 − π) max e."""
+    """Put columns w ≥ 0 into the rows of d, with w ≥ e − (1 − π) max e."""
     entry, k = np.nonzero(leads_on(layers) & layers.reached & ~dead)
 
     def most(bounds: Bounds) -> Array:
@@ -153,7 +153,7 @@ def put_products(program: Template, layers: Layers, dead: Array, d: Costs, pi: A
 
 
 def leads_on(layers: Layers) -> Array:  # [E, K]
-    """Whether the option may go on after an entry, in each sample."""
+    """Return whether the option may go on after an entry, in each sample."""
     part = (layers.prob > 0) & (layers.target >= 0)[:, None]
     return fold(np.logical_or, part, layers.branch_ptr, False)
 
@@ -161,7 +161,7 @@ def leads_on(layers: Layers) -> Array:  # [E, K]
 def put_ahead(
     program: Template, layers: Layers, d: Costs, cell: tuple[Array, Array], row: Array, sign: float
 ) -> None:  # fmt: skip
-    """± Σ T_k d_k(target) in the row of each (entry, sample)."""
+    """Put ± Σ T_k d_k(target) into the row of each (entry, sample)."""
     row_of = np.full((layers.entries, layers.samples), -1)
     row_of[cell] = row
     branch, k = np.nonzero(
@@ -173,7 +173,7 @@ def put_ahead(
 
 
 def put_arrivals(program: Template, layers: Layers, dead: Array, pi: Array) -> None:
-    """r_k(s,t), for the samples that must not take some entry."""
+    """Put r_k(s,t), for the samples that must not take some entry."""
     needed = (layers.reach > 0) & dead.any(axis=0)
     node, sample = np.nonzero(needed)
     column = np.full(layers.reach.shape, -1)

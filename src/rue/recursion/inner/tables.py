@@ -4,14 +4,16 @@
 in HiGHS. `MixedTables` improves randomised ones by exact programs for one time, all others fixed: a local optimum.
 """
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 
 from rue._arrays import Array
 from rue.controllers import Part
-from rue.model import Graph
 from rue.recursion.inner.matrix_kernels import COLUMNS
 from rue.recursion.inner.mixed_table_kernels import MixedMemory, TimeColumns, TimeCosts, improve_mixed_tables
-from rue.recursion.inner.node_kernels import table_nodes
+from rue.recursion.inner.node_kernels import GraphView, table_nodes
 from rue.recursion.inner.option_set import OptionSet, new_game
 from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.option_tree_kernels import Round, Tables
@@ -71,46 +73,47 @@ class DeterministicTables(OptionSet):
 
     def make_rows(self, places: Array) -> None:
         """Compute the rows of the options at some places from their tables."""
-        table_rows(places, self.tree.model, self.tree.layers, self.tables, self.rows, self._flow(places))
+        table_rows(places, self.tree.model, self.tree.layers, self.tables, self.rows, self._flow())
 
     def improve(self, places: Array, given: Round) -> None:
         """Branch and bound at each place."""
+        memory = self.take_memory()
         nodes, spent = improve_tables(
-            places, self.tree.model, self.tree.layers, self.tables, self.rows, given, self.found, self._memory(places)
-        )
+            places, self.tree.model, self.tree.layers, self.tables, self.rows, given, self.found,
+            memory._replace(budget=self.budget),
+        )  # fmt: skip
+        self.give_back(memory)
         self.count(nodes)
         self.spent += spent
 
-    def part(self, i: int, graph: Graph) -> Part:
+    def part(self, i: int, graph: GraphView) -> Part:
         """Return a node for each slot in use."""
-        part: Part = table_nodes(i, self.tree.model, self.tree.layers, self.tables, self.tree.graph_view(graph))
+        part: Part = table_nodes(i, self.tree.model, self.tree.layers, self.tables, graph)
         return part
 
     def table(self, i: int) -> Array:
         """Return the weights of option i."""
-        begin, end = self._spans(np.array([i]))
-        weight: Array = self.tables.weight[begin[0] : end[0]]
+        weight: Array = self.tables.weight[self._table_ptr[i] : self._table_ptr[i + 1]]
         return weight
 
-    def _spans(self, places: Array) -> tuple[Array, Array]:
-        """Return where the tables of the options at some places begin and end."""
-        at = places * (self.tree.model.steps + 1)
-        slot = self.tree.layers.ptr[at], self.tree.layers.ptr[at + self.tree.model.steps]
-        return self.tables.ptr[slot[0]], self.tables.ptr[slot[1]]
+    @cached_property
+    def _table_ptr(self) -> Array:  # [N+1]
+        """Where the table of each option begins: its ends have no weights."""
+        return np.asarray(self.tables.ptr[self.tree.layers.ptr[:: self.tree.model.steps + 1]])
 
-    def _longest(self, places: Array) -> int:
-        """Return the most weights of a table."""
-        begin, end = self._spans(places)
-        return int((end - begin).max(initial=1))
+    @property
+    def _longest(self) -> int:
+        """The most weights of a table."""
+        return int(np.diff(self._table_ptr).max(initial=1))
 
-    def _flow(self, places: Array) -> Flow:
-        widest, samples = self.widest(places), self.tree.samples
+    def _flow(self) -> Flow:
+        widest, samples = self.tree.widest, self.tree.samples
         return Flow(np.empty((widest, samples)), np.empty((widest, samples)), self.new_numbers()[0])
 
-    def _memory(self, places: Array) -> TableMemory:
-        """Return memory of the search for the options at some places."""
+    def new_memory(self) -> Any:
+        """Return memory of the branch and bound."""
         model, samples = self.tree.model, self.tree.samples
-        steps, widest, most = model.steps, self.widest(places), int(np.diff(model.choice_ptr).max(initial=1))
+        steps, widest, most = model.steps, self.tree.widest, int(np.diff(model.choice_ptr).max(initial=1))
         search = TableSearch(
             number=self.new_numbers(),
             active=np.zeros(steps + 1, np.int64),
@@ -134,17 +137,17 @@ class DeterministicTables(OptionSet):
             order=np.empty(widest, np.int64),
             spread=np.empty(widest),
         )
-        best = self.new_search(places)
+        best = self.new_search()
         return TableMemory(
             walk=self.new_walk(),
             best=best,
             search=search,
             last=last,
             beliefs=Beliefs(np.empty(samples), np.empty(samples), np.empty(samples)),
-            flow=self._flow(places),
+            flow=self._flow(),
             plan=np.empty(best.taken.size, np.int32),
             column=np.empty(samples),
-            weight=np.empty(self._longest(places)),
+            weight=np.empty(self._longest),
             budget=self.budget,
         )
 
@@ -170,9 +173,19 @@ class MixedTables(DeterministicTables):
 
     def improve(self, places: Array, given: Round) -> None:
         """Alternation at each place."""
-        steps, samples, widest = self.tree.model.steps, self.tree.samples, self.widest(places)
-        size, most = self._longest(places), COLUMNS + 2 * samples
-        memory = MixedMemory(
+        memory = self.take_memory()
+        pivots = improve_mixed_tables(
+            places, self.tree.model, self.tree.layers, self.tables, self.rows, given, self.found,
+            memory._replace(starts=self.starts),
+        )  # fmt: skip
+        self.give_back(memory)
+        self.count(pivots)
+
+    def new_memory(self) -> Any:
+        """Return memory of the alternation."""
+        steps, samples, widest = self.tree.model.steps, self.tree.samples, self.tree.widest
+        size, most = self._longest, COLUMNS + 2 * samples
+        return MixedMemory(
             trial=np.empty(size),
             best=np.empty(size),
             costs=TimeCosts(
@@ -184,10 +197,6 @@ class MixedTables(DeterministicTables):
             ),
             columns=TimeColumns(np.empty((most, size)), np.empty((most, samples)), np.empty(most)),
             game=new_game(samples, most),
-            flow=self._flow(places),
+            flow=self._flow(),
             starts=self.starts,
         )
-        pivots = improve_mixed_tables(
-            places, self.tree.model, self.tree.layers, self.tables, self.rows, given, self.found, memory
-        )
-        self.count(pivots)

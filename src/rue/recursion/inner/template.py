@@ -1,6 +1,6 @@
-"""A program whose numbers depend on the terminal values: written down once, filled in for each solve.
+"""A program whose numbers depend on the terminal values: its structure is written once, its numbers for each solve.
 
-What stands where is fixed; a number is a constant or a function of the `Bounds`, next to the place where it belongs.
+A number is a constant or a function of the `Bounds`, next to the place where it belongs.
 """
 
 import math
@@ -16,7 +16,7 @@ Number = float | Array | Callable[[Bounds], Array]
 
 
 class Template:
-    """Columns and rows are handed out in blocks; coefficients are put where a row and a column meet."""
+    """Columns and rows are added in blocks; coefficients are put where a row and a column meet."""
 
     def __init__(self, gap: float = TOLERANCE, nodes: int | None = None) -> None:
         self._gap, self._nodes = gap, nodes
@@ -34,7 +34,7 @@ class Template:
     def columns(
         self, count: int, *, lower: Number = 0.0, upper: Number = math.inf, cost: float = 0.0, integral: bool = False
     ) -> Array:
-        """New columns: their indices."""
+        """Add columns; return their indices."""
         self._lower.append((count, lower))
         self._upper.append((count, upper))
         self._cost.append(np.full(count, cost))
@@ -43,26 +43,26 @@ class Template:
         return np.arange(self._columns - count, self._columns)
 
     def rows(self, count: int, *, lower: Number = -math.inf, upper: Number = math.inf) -> Array:
-        """New rows: their indices."""
+        """Add rows; return their indices."""
         self._row_lower.append((count, lower))
         self._row_upper.append((count, upper))
         self._rows += count
         return np.arange(self._rows - count, self._rows)
 
     def put(self, row: Array, column: Array, value: Number) -> None:
-        """One coefficient for each pair; those put in the same place add up."""
+        """Put one coefficient for each pair; those put in the same place add up."""
         row, column = np.broadcast_arrays(row, column)
         self._place.append((row, column))
         self._value.append((row.size, value))
 
     def fill(self, bounds: Bounds) -> dict[str, Array]:
-        """All numbers, under the names that `Program.change` knows."""
+        """Return all numbers, under the names that `Program.change` knows."""
         parts = {"value": self._value, "lower": self._lower, "upper": self._upper}
         parts |= {"row_lower": self._row_lower, "row_upper": self._row_upper}
         return {name: _joined(part, bounds) for name, part in parts.items()}
 
     def shape(self) -> dict[str, Array]:
-        """What no terminal value changes, under the names that `Program` knows."""
+        """Return what no terminal value changes, under the names that `Program` knows."""
         return {
             "cost": np.concatenate(self._cost),
             "integral": np.concatenate(self.integral),
