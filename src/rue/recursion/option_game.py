@@ -3,14 +3,14 @@
     R(s) = min over options o of  max over k of  E_k[ κ + Σ_{t<n} g_k(s_t, a_t) + R(s_n) ],      R(goal) = 0
 
 *How.* Policy iteration. The options of all roots are rows (what they pay, where they end), evaluated like those of
-single steps; then each root looks for a better option, which is the inner problem (`inner/`). It starts from the
+single steps; then a better option is searched for at each root: the inner problem (`inner/`). It starts from the
 solution of n = 1, repeated for n steps: the adversary can only do worse against it when it may change samples less
 often. An option is left only for one that is better by more than rounding, so every policy on the way is proper. Roots
 are skipped while what was found there still proves that there is nothing to gain.
 
 *What is proved.* Above, as for single steps: R + εw ≥ the backup of R + εw under the policy's rows. Below, with
 u = max(R − εw, 0): if no option at all costs less than u(s), with u at its ends, then u bounds the value of every
-policy that counts: by induction over the options that it takes. So the improvement step looks for options with u at
+policy that counts: by induction over the options that it takes. So the improvement step searches for options with u at
 their ends and below u(s), exhaustively; when there are none left at any root, the search *is* the proof. For histories
 a belief proves it, for tables the branch and bound does; rounding and the error of V* are on the safe side. w bounds
 the number of options to come; where an option ties but ends at larger w, w is raised.

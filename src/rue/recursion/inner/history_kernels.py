@@ -73,7 +73,7 @@ def plans_of_tables(model, layers, tables, choice, mixtures, walk, number):
                     c = model.choice_ptr[s] + a
             mixtures.plan[node] = c
             node += 1
-            _take(model, walk, level, c, model.steps - level)
+            _take(model, walk, level, c)
             level = _next_node(model, walk, level)
 
 

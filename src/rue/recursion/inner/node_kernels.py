@@ -144,14 +144,14 @@ def mixture_nodes(i, model, layers, mixtures, graph, walk):
             node_entries[nodes] = entries - entry[level]
             nodes += 1
             entry_end[level] = entries
-            _take(model, walk, level, np.int64(choice[entry[level]]), model.steps - level)
+            _take(model, walk, level, np.int64(choice[entry[level]]))
         e = entry[level]
         if level == last:
             level -= 1
-        elif not _next_outcome(model, walk, level, model.steps - level):
+        elif not _next_outcome(model, walk, level):
             entry[level] += 1
             if entry[level] < entry_end[level]:
-                _take(model, walk, level, np.int64(choice[entry[level]]), model.steps - level)
+                _take(model, walk, level, np.int64(choice[entry[level]]))
             else:
                 level -= 1
         elif walk.state[level + 1] != model.goal:

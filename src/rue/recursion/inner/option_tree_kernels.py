@@ -11,7 +11,7 @@ numbered and never stored. The *place* of a history is its rank in a depth-first
 the sizes of subtrees (`count_histories`) are enough to find it.
 
 *Walk.* A `HistoryWalk` is a path from the root to the present history. `_take` decides on a choice at a level,
-`_next_outcome` moves to the next outcome of that choice, one level below, with its place and its probability in each
+`_next_outcome` moves to the next outcome of that choice, one level below, with its probability in each
 sample. Every pass over histories is built of these two: the search for the best tree against a belief (`_best_tree`),
 that tree as a plan (`_tree_plan`), the cost of a plan (`_plan_cost`), its row (`_add_plan`), the plan of a table
 (`history_kernels`) and the controller of a mixture (`node_kernels`). A *plan* lists the choices of a pure tree, depth
@@ -208,27 +208,20 @@ def _start(walk, root):
 
 
 @inlined
-def _take(model, walk, level, choice, left):
-    """Take a choice at a level with so many steps left: its outcomes come next, after those of earlier choices."""
+def _take(model, walk, level, choice):
+    """Take a choice at a level: its outcomes come next."""
     walk.choice[level] = choice
     walk.transition[level] = model.trans_ptr[choice]
-    place = walk.place[level] + 1
-    for c in range(model.choice_ptr[walk.state[level]], choice):
-        place += model.choice_size[left, c]
-    walk.next_place[level] = place
 
 
 @inlined
-def _next_outcome(model, walk, level, left):
+def _next_outcome(model, walk, level):
     """Move to the next outcome of the choice taken at a level, one level below; return False if there is none left."""
     t = walk.transition[level]
     if t == model.trans_ptr[walk.choice[level] + 1]:
         return False
     walk.transition[level] = t + 1
-    to = model.successor[t]
-    walk.state[level + 1] = to
-    walk.place[level + 1] = walk.next_place[level]
-    walk.next_place[level] += model.tree_size[left - 1, to]  # 0 for a goal
+    walk.state[level + 1] = model.successor[t]
     for k in range(walk.held.shape[1]):
         walk.held[level + 1, k] = walk.held[level, k] * model.prob[t, k]
     return True
@@ -238,11 +231,27 @@ def _next_outcome(model, walk, level, left):
 def _next_node(model, walk, level):
     """Move to the next history of a pure tree, depth first; return its level, or −1 after the last."""
     while level >= 0:
-        if level == model.steps - 1 or not _next_outcome(model, walk, level, model.steps - level):
+        if level == model.steps - 1 or not _next_outcome(model, walk, level):
             level -= 1
         elif walk.state[level + 1] != model.goal:
             return level + 1
     return level
+
+
+@inlined
+def _place_outcomes(model, walk, level, left):
+    """Find the place of the first outcome of the choice taken at a level that has `left` steps left."""
+    place = walk.place[level] + 1
+    for c in range(model.choice_ptr[walk.state[level]], walk.choice[level]):
+        place += model.choice_size[left, c]
+    walk.next_place[level] = place
+
+
+@inlined
+def _place_outcome(model, walk, level, left):
+    """Set the place of the outcome that was moved to from a level that has `left` steps left."""
+    walk.place[level + 1] = walk.next_place[level]
+    walk.next_place[level] += model.tree_size[left - 1, walk.state[level + 1]]
 
 
 @inlined
@@ -263,7 +272,8 @@ def _cheapest(first, past, cost, weight):
 @inlined
 def _begin_choice(model, walk, best, level, choice, left):
     """Take a choice at a level and begin to add up its cost."""
-    _take(model, walk, level, choice, left)
+    _take(model, walk, level, choice)
+    _place_outcomes(model, walk, level, left)
     total = 0.0
     for k in range(walk.held.shape[1]):
         total += walk.held[level, k] * model.gap[choice, k]
@@ -294,12 +304,13 @@ def _best_tree(tree, root, steps):
             best.least[level] = np.inf
             best.choice[level] = c
             _begin_choice(model, walk, best, level, c, steps - level)
-        if best.total[level] < best.least[level] and _next_outcome(model, walk, level, steps - level):
+        if best.total[level] < best.least[level] and _next_outcome(model, walk, level):
             to = walk.state[level + 1]
             if to == model.goal:
                 continue
             if level == 0 and tree.stop[0]:
                 return -np.inf
+            _place_outcome(model, walk, level, steps - level)
             if level + 1 < last:
                 level += 1
                 opening = True
@@ -327,7 +338,7 @@ def _pay(model, last_cost, walk, level, choice, column):
     """Take a choice of a pure tree at a level, unless it is the last, and add its cost to each sample."""
     cost = last_cost
     if level < model.steps - 1:
-        _take(model, walk, level, choice, model.steps - level)
+        _take(model, walk, level, choice)
         cost = model.gap
     for k in range(column.size):
         column[k] += walk.held[level, k] * cost[choice, k]
@@ -346,7 +357,11 @@ def _tree_plan(tree, root, plan, column):
         plan[node] = c
         node += 1
         _pay(model, tree.last_cost, walk, level, c, column)
+        if level < model.steps - 1:
+            _place_outcomes(model, walk, level, model.steps - level)
         level = _next_node(model, walk, level)
+        if level >= 0:
+            _place_outcome(model, walk, level - 1, model.steps - level + 1)
 
 
 @fast_helper
@@ -388,8 +403,8 @@ def _add_plan(model, walk, root, plan, number, paid, share):
                         share[e, k] += walk.held[level, k] * model.prob[t, k]
                 level -= 1
                 continue
-            _take(model, walk, level, c, model.steps - level)
-        if not _next_outcome(model, walk, level, model.steps - level):
+            _take(model, walk, level, c)
+        if not _next_outcome(model, walk, level):
             level -= 1
         elif walk.state[level + 1] == model.goal:
             e = number[model.goal]

@@ -70,7 +70,7 @@ def improve_tables(places, model, layers, tables, rows, given, found, memory):
     """Find the best deterministic table for each option in `places`; return the number of nodes, and of budgets spent.
 
     `floor[i]` becomes a lower bound on the cost of every table: the least cost found, or `level[i]` if none is below
-    that, as no other is looked for; a weaker one where the budget of nodes was spent.
+    that, as no other is searched for; a weaker one where the budget of nodes was spent.
     """
     tree = TreeSearch(model, given.last_cost, memory.walk, memory.best, given.stop)
     beliefs, search = memory.beliefs, memory.search
