@@ -109,6 +109,14 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
     def _index_key(self, sig: object, codegen: object) -> tuple[object, ...]:
         return (*super()._index_key(sig, codegen), source_hash(self._py_func.__module__))
 
+    def load_overload(self, sig: object, target_context: object) -> Any:
+        """Return the compiled code, or None; an index of another version may name records that no longer exist."""
+        try:
+            return super().load_overload(sig, target_context)
+        except (AttributeError, ImportError, TypeError):
+            self.flush()
+            return None
+
 
 @cache
 def source_hash(module: str) -> str:

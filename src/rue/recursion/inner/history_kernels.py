@@ -52,7 +52,7 @@ HistoryMemory.__doc__ = """Memory of column generation."""
 declare(HistoryMemory, "HistoryWalk BestTree Columns GameMemory NewRow")
 
 
-@kernel("OptionModel SlotLayers Tables i1 Mixtures HistoryWalk i2")
+@kernel("OptionArrays SlotLayers Tables i1 Mixtures HistoryWalk i2")
 def plans_of_tables(model, layers, tables, choice, mixtures, walk, number):
     """Give every option the plan of a deterministic table; slots that the table does not use take `choice[S]`."""
     for i in range(layers.root.size):
@@ -77,7 +77,7 @@ def plans_of_tables(model, layers, tables, choice, mixtures, walk, number):
             level = _next_node(model, walk, level)
 
 
-@kernel("l1 OptionModel SlotLayers Mixtures OptionRows HistoryWalk i1")
+@kernel("l1 OptionArrays SlotLayers Mixtures OptionRows HistoryWalk i1")
 def mixture_rows(places, model, layers, mixtures, rows, walk, number):
     """Compute the rows of options that are mixtures of plans."""
     for x in range(places.size):
@@ -93,7 +93,7 @@ def mixture_rows(places, model, layers, mixtures, rows, walk, number):
             _add_plan(model, walk, layers.root[i], plan, number, rows.paid[i], share)
 
 
-@kernel("l1 OptionModel SlotLayers Mixtures OptionRows Round Found HistoryMemory")
+@kernel("l1 OptionArrays SlotLayers Mixtures OptionRows Round Found HistoryMemory")
 def improve_mixtures(places, model, layers, mixtures, rows, given, found, memory):
     """Find the best mixture of trees for each option in `places` by column generation; return the number of pivots.
 

@@ -45,7 +45,7 @@ MixedMemory.__doc__ = """Memory of the alternation: also two tables. `starts` is
 declare(MixedMemory, "f1 f1 TimeCosts TimeColumns GameMemory Flow int")
 
 
-@kernel("l1 OptionModel SlotLayers Tables OptionRows Round Found MixedMemory")
+@kernel("l1 OptionArrays SlotLayers Tables OptionRows Round Found MixedMemory")
 def improve_mixed_tables(places, model, layers, tables, rows, given, found, memory):
     """Improve randomised tables by alternation; return the number of pivots.
 

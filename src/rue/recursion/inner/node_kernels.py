@@ -13,11 +13,11 @@ from rue._jit import declare, kernel
 from rue.recursion.inner.option_tree_kernels import _layer, _next_outcome, _number_states, _start, _take
 
 GraphView = namedtuple("GraphView", "choice_id transition trans_ptr successor")
-GraphView.__doc__ = """The graph, and the choices and transitions of it that an `OptionModel` has, in its order."""
+GraphView.__doc__ = """The graph, and the choices and transitions of it that an `OptionArrays` has, in its order."""
 declare(GraphView, "i1 l1 L1 I1")
 
 
-@kernel("int OptionModel SlotLayers Tables GraphView")
+@kernel("int OptionArrays SlotLayers Tables GraphView")
 def table_nodes(i, model, layers, tables, graph):
     """Return option i, a table, as a part: a node for each slot in use, the first one where it begins."""
     steps = model.steps
@@ -83,7 +83,7 @@ def table_nodes(i, model, layers, tables, graph):
     return node_state, node_entries, choice, share, following
 
 
-@kernel("int OptionModel SlotLayers Mixtures GraphView HistoryWalk")
+@kernel("int OptionArrays SlotLayers Mixtures GraphView HistoryWalk")
 def mixture_nodes(i, model, layers, mixtures, graph, walk):
     """Return option i, a mixture, as a part: a node for each history that a plan of the mixture visits.
 

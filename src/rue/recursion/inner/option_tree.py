@@ -13,7 +13,7 @@ from rue._arrays import Array, ranges
 from rue.errors import BadInput
 from rue.model import UMDP, Graph
 from rue.recursion.inner.node_kernels import GraphView
-from rue.recursion.inner.option_tree_kernels import HUGE, OptionModel, SlotLayers, lay_out
+from rue.recursion.inner.option_tree_kernels import HUGE, OptionArrays, SlotLayers, lay_out
 
 # Counts of histories are cut off here: enough to refuse them, and still integers.
 LARGEST_COUNT = 1e18
@@ -23,7 +23,7 @@ LARGEST_COUNT = 1e18
 class OptionTree:
     """The options of N roots, with the way back to the graph."""
 
-    model: OptionModel
+    model: OptionArrays
     layers: SlotLayers
     choice_id: Array  # the choice of the graph behind each of the option model's
     number: Array  # [C] and back; -1 for choices that are not kept
@@ -62,7 +62,7 @@ class OptionTree:
         number[view.choice_id] = np.arange(view.choice_id.size)
         prob, finite = _noticeable(model.prob[view.transition], steps), np.minimum(gap[view.choice_id], HUGE)
         return cls(
-            OptionModel(steps, view.goal, *view.arrays, prob, finite, tree_size, choice_size),
+            OptionArrays(steps, view.goal, *view.arrays, prob, finite, tree_size, choice_size),
             SlotLayers(steps, roots, *lay_out(roots, steps, view.goal, *view.arrays)),
             view.choice_id,
             number,
@@ -198,7 +198,7 @@ class _View:
 
 
 def count_histories(steps: int, choice_ptr: Array, trans_ptr: Array, successor: Array) -> tuple[Array, Array, Array]:
-    """Return `tree_size` and `choice_size` of `OptionModel`, and the most histories that a pure tree visits.
+    """Return `tree_size` and `choice_size` of `OptionArrays`, and the most histories that a pure tree visits.
 
     They are floats, since they may be enormous.
     """

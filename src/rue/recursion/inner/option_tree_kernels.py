@@ -2,7 +2,7 @@
 
     min over o of  max over k of  E_k[ Σ_{t<n} g_k(s_t, a_t) + R(s_n) ]
 
-An `OptionModel` is the model as options see it: kept choices and possible transitions only, all goals as one state
+An `OptionArrays` is the model as options see it: kept choices and possible transitions only, all goals as one state
 without choices. `last_cost[c, k] = g_k(c) + Σ T_k(c, s') R(s')` is the cost of an option's last step, so R enters
 nowhere else. `HUGE` stands for infinity: a choice that must not be taken.
 
@@ -34,13 +34,13 @@ fast_kernel, fast_helper = compiled(fastmath=FAST)
 # records takes longer than such a loop.
 inlined = njit(inline="always", no_cpython_wrapper=True, _nrt=False, **OPTIONS)
 
-OptionModel = namedtuple("OptionModel", "steps goal choice_ptr trans_ptr successor prob gap tree_size choice_size")
-OptionModel.__doc__ = """The model as options of `steps` steps see it.
+OptionArrays = namedtuple("OptionArrays", "steps goal choice_ptr trans_ptr successor prob gap tree_size choice_size")
+OptionArrays.__doc__ = """The model as options of `steps` steps see it.
 
 `tree_size[d, s]` counts the histories of a tree with d steps left from state s, `choice_size[d, c]` those after
 choice c.
 """
-declare(OptionModel, "int int l1 l1 i1 f2 f2 l2 l2")
+declare(OptionArrays, "int int l1 l1 i1 f2 f2 l2 l2")
 
 SlotLayers = namedtuple("SlotLayers", "steps root ptr state")
 SlotLayers.__doc__ = """The slots (state, time) of all options; option i begins at `root[i]`.
@@ -76,7 +76,7 @@ declare(BestTree, "i1 l1 f1 f1")
 
 TreeSearch = namedtuple("TreeSearch", "model last_cost walk best stop")
 TreeSearch.__doc__ = """All that the search for the best tree needs; it gives up when `stop[0]` is set."""
-declare(TreeSearch, "OptionModel f2 HistoryWalk BestTree b1")
+declare(TreeSearch, "OptionArrays f2 HistoryWalk BestTree b1")
 
 Round = namedtuple("Round", "last_cost lowered value weight level tolerance accept until stop")
 Round.__doc__ = """What a round of improvement is given.
@@ -136,7 +136,7 @@ def lay_out(roots, steps, goal, choice_ptr, trans_ptr, successor):
     return layer_ptr, layer_state[:size].copy()
 
 
-@fast_kernel("OptionModel f1 f2")
+@fast_kernel("OptionArrays f1 f2")
 def add_end_values(model, value, last_cost):
     """Fill in the cost of an option's last step: last_cost[c, k] = g_k(c) + Σ T_k(c, s') R(s')."""
     samples = model.prob.shape[1]

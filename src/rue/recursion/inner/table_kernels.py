@@ -24,7 +24,7 @@ def _table(layers, tables, i):
     return tables.ptr[begin], tables.ptr[end]
 
 
-@kernel("l1 OptionModel SlotLayers Tables OptionRows Flow")
+@kernel("l1 OptionArrays SlotLayers Tables OptionRows Flow")
 def table_rows(places, model, layers, tables, rows, flow):
     """Compute the rows of options that are tables."""
     for x in range(places.size):

@@ -65,7 +65,7 @@ TableMemory.__doc__ = (
 declare(TableMemory, "HistoryWalk BestTree TableSearch LastTime Beliefs Flow i1 f1 f1 int")
 
 
-@kernel("l1 OptionModel SlotLayers Tables OptionRows Round Found TableMemory")
+@kernel("l1 OptionArrays SlotLayers Tables OptionRows Round Found TableMemory")
 def improve_tables(places, model, layers, tables, rows, given, found, memory):
     """Find the best deterministic table for each option in `places`; return the number of nodes, and of budgets spent.
 
