@@ -34,9 +34,9 @@ from rue.solution import Interval, Outcome, Solution, Solver
 SLACK = 1e-9
 # Numbers that are handled together.
 CHUNK = 1 << 20
-# The cost of a policy is worked out a second time step by step, with so many multiplications at most, until less than
-# this probability is under way; or by factorisation, if its nodes have no more outcomes than this.
-MOST_PRODUCTS, UNDER_WAY, MOST_ENTRIES = 500_000_000, 1e-12, 20_000
+# The cost of a policy is computed a second time: by factorisation if its nodes have at most this many outcomes, else step
+# by step, with at most this many multiplications, until the probability of unfinished episodes is below this.
+MOST_ENTRIES, MOST_PRODUCTS, UNDER_WAY = 20_000, 500_000_000, 1e-12
 # By how much the two may differ: a part of the cost, and a part for each expected step.
 DIFFERENCE, DIFFERENCE_BY_STEP = 1e-6, 1e-12
 
@@ -120,10 +120,7 @@ def _cost_and_steps(model: UMDP, policy: Policy, k: int) -> tuple[float, float] 
     start[graph.goal[policy.node_state]] = 0.0
     inner = (share > 0) & ~graph.goal[policy.node_state[target]]
     edges = (source[inner], target[inner], share[inner])
-    found = _by_steps(start, paid, edges)
-    if found is None and share.size <= MOST_ENTRIES:
-        return _by_factorisation(start, paid, edges)
-    return found
+    return (_by_factorisation if share.size <= MOST_ENTRIES else _by_steps)(start, paid, edges)
 
 
 def _by_steps(start: Array, paid: Array, edges: tuple[Array, Array, Array]) -> tuple[float, float] | None:
