@@ -34,8 +34,8 @@ from rue.solution import Interval, Outcome, Solution, Solver
 SLACK = 1e-9
 # Numbers that are handled together.
 CHUNK = 1 << 20
-# The cost of a policy is computed a second time: by factorisation if its nodes have at most this many outcomes, else step
-# by step, with at most this many multiplications, until the probability of unfinished episodes is below this.
+# The cost of a policy is computed a second time: by factorisation if its nodes have at most this many outcomes, else
+# step by step, with at most this many multiplications, until the probability of unfinished episodes is below this.
 MOST_ENTRIES, MOST_PRODUCTS, UNDER_WAY = 20_000, 500_000_000, 1e-12
 # By how much the two may differ: a part of the cost, and a part for each expected step.
 DIFFERENCE, DIFFERENCE_BY_STEP = 1e-6, 1e-12
