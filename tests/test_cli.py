@@ -24,7 +24,7 @@ from rue.cli import app
 from rue.cli import compare as compare_command
 from rue.cli import experiments as experiments_of_the_command_line
 from rue.compilation import kernels_of
-from rue.formats import rue_file as files
+from rue.formats import rue_file, writing
 
 COMMANDS = (
     "generate",
@@ -402,16 +402,17 @@ def test_outputs_are_checked_before_any_work(run):
     assert np.array_equal(rue.load("m.rue").prob, weather().prob)
 
 
-def failing(name: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def failing(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes writing fail where the path has some words in it, as on a full disk."""
-    kept = getattr(files, name)
+    kept = writing.write_atomically
 
     def write(target, *rest):
         if wrong in str(target):
             raise rue.BadInput(f"{target}: cannot be written (No space left on device)")
         return kept(target, *rest)
 
-    monkeypatch.setattr(files, name, write)
+    for module in (writing, rue_file):
+        monkeypatch.setattr(module, "write_atomically", write)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -420,7 +421,7 @@ def test_a_result_that_cannot_be_written_is_printed_and_kept(run, monkeypatch, t
     (tmp_path / "full").mkdir()
     (tmp_path / "spare").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spare"))
-    failing("_write_atomically", "full", monkeypatch)
+    failing("full", monkeypatch)
     rue.save("w.rue", weather())
     done = run("solve", "w.rue", "-o", f"full/s{suffix}", *(["--json"] if as_json else []), status=1)
     (spare,) = (tmp_path / "spare").iterdir()
@@ -439,7 +440,7 @@ def test_a_result_that_cannot_be_written_is_printed_and_kept(run, monkeypatch, t
 
 
 def test_a_result_that_can_be_kept_nowhere_is_still_printed(run, monkeypatch):
-    failing("_write_atomically", "s", monkeypatch)
+    failing("s", monkeypatch)
     monkeypatch.setenv("HOME", str(Path("s").absolute()))
     monkeypatch.setattr("tempfile.tempdir", str(Path("s").absolute()))
     done = run("solve", GRID, "-o", "s.rue", "--json", status=1)

@@ -114,13 +114,13 @@ def test_a_cost_below_the_least_is_an_error_of_evaluate(monkeypatch):
 @pytest.mark.parametrize("factor", [0.5, 0.999, 1.001, 2.0])
 @pytest.mark.parametrize("solver", SOLVERS, ids=names)
 def test_optimal_values_that_are_off_are_an_error(monkeypatch, solver, factor):
-    honest = optimal_module._bounds
+    honest = optimal_module._PolicyIteration.prove
 
-    def crooked(rows, tolerance):
-        above, below = honest(rows, tolerance)
+    def crooked(iteration, tolerance):
+        above, below = honest(iteration, tolerance)
         return above * factor, below * factor
 
-    monkeypatch.setattr(optimal_module, "_bounds", crooked)
+    monkeypatch.setattr(optimal_module._PolicyIteration, "prove", crooked)
     with pytest.raises(rue.Contradiction):
         rue.solve(grid(), solver)
 

@@ -150,7 +150,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 # Results: rue makes them, and their fields are what they are. Errors take any words.
 NOT_CALLED = {
     "BadFile", "BadInput", "Contradiction", "Diagnosis", "Evaluation", "Interval", "NotProved", "NotSolved",
-    "OptimalValues", "Progress", "RueError",
+    "OptimalValues", "Outcome", "Progress", "RueError", "Run",
     "Simulation", "Solution", "Solver", "SolverFailed", "Status", "save", "domains", "theory",
 }  # fmt: skip
 
