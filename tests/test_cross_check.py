@@ -14,8 +14,9 @@ from models import lively
 import rue
 from rue import values as optimal_module
 from rue.adaptive import search as adaptive
-from rue.cross_check import check_values
+from rue.cross_check import check_values, cost_by_factorisation, cost_by_steps
 from rue.solution import Interval, Outcome, Run
+from rue.visits import PolicyChain
 
 judge_module = sys.modules["rue.judge"]
 solve_module = sys.modules["rue.solving"]
@@ -218,3 +219,18 @@ def test_worst_case_cost_comes_with_a_proof_of_both_lower_ends():
     assert solution.certificate.objective == "cost"
     assert rue.verify(model, solution.certificate) >= solution.objective.lower
     assert rue.verify(model, solution.regret_certificate) >= solution.max_regret.lower > 0
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6))
+def test_both_second_computations_of_a_cost_agree_with_the_judge(seed):
+    model = lively(seed)
+    policy = rue.solve(model, rue.Regret(), bound=False).policy
+    value = rue.evaluate(model, policy).value
+    node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
+    for k in range(model.samples):
+        chain = PolicyChain.build(model, policy, k)
+        paid = np.bincount(node, policy.weight * model.cost[policy.choice, k], policy.nodes)
+        for compute in (cost_by_steps, cost_by_factorisation):
+            found = compute(chain, paid)
+            assert found is not None and found[0] == pytest.approx(value[k], rel=1e-9)

@@ -30,6 +30,7 @@ from rue.policy import Policy
 from rue.solution import Interval, Outcome, Solution, Solver
 from rue.structure import surely_reaching
 from rue.values import OptimalValues
+from rue.visits import PolicyChain
 
 # By how much a backup may miss a bound on V*, as a fraction of it: more than rounding, less than any defect.
 SLACK = 1e-9
@@ -37,7 +38,7 @@ SLACK = 1e-9
 CHUNK = 1 << 20
 # The cost of a policy is computed a second time: by factorisation if its nodes have at most this many outcomes, else
 # step by step, with at most this many multiplications, until the probability of unfinished episodes is below this.
-MOST_ENTRIES, MOST_PRODUCTS, UNDER_WAY = 20_000, 500_000_000, 1e-12
+MOST_ENTRIES, MOST_PRODUCTS, UNFINISHED = 20_000, 500_000_000, 1e-12
 # By how much the two may differ: a part of the cost, and a part for each expected step.
 DIFFERENCE, DIFFERENCE_BY_STEP = 1e-6, 1e-12
 
@@ -110,53 +111,41 @@ def check_judge(model: UMDP, policy: Policy, verdict: Evaluation) -> None:
 
 
 def _cost_and_steps(model: UMDP, policy: Policy, k: int) -> tuple[float, float] | None:
-    """The expected cost and steps of a policy in a sample; None if that takes too long."""
-    graph = model.graph
-    entry_node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
-    length = np.diff(graph.trans_ptr)[policy.choice]
-    transition = ranges(graph.trans_ptr[policy.choice], length)
-    source, target = np.repeat(entry_node, length), policy.next_node
-    share = np.repeat(policy.weight, length) * model.prob[transition, k]
-    paid = np.bincount(entry_node, weights=policy.weight * model.cost[policy.choice, k], minlength=policy.nodes)
-    start = np.bincount(policy.start_node, weights=policy.start_weight, minlength=policy.nodes)
-    start[graph.goal[policy.node_state]] = 0.0
-    inner = (share > 0) & ~graph.goal[policy.node_state[target]]
-    edges = (source[inner], target[inner], share[inner])
-    return (_by_factorisation if share.size <= MOST_ENTRIES else _by_steps)(start, paid, edges)
+    """Return the expected cost and steps of a policy in a sample, or None if that takes too long."""
+    chain = PolicyChain.build(model, policy, k)
+    node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
+    paid = np.bincount(node, weights=policy.weight * model.cost[policy.choice, k], minlength=policy.nodes)
+    return (cost_by_factorisation if chain.source.size <= MOST_ENTRIES else cost_by_steps)(chain, paid)
 
 
-def _by_steps(start: Array, paid: Array, edges: tuple[Array, Array, Array]) -> tuple[float, float] | None:
-    """The expected cost and steps, summed until hardly any episode is under way; None if that takes too long."""
+def cost_by_steps(chain: PolicyChain, paid: Array) -> tuple[float, float] | None:
+    """Return expected cost and steps, summed until hardly any episode is unfinished, or None if that takes too long."""
     from scipy.sparse import csr_array  # slow to import
 
-    source, target, share = edges
-    ahead = csr_array((share, (target, source)), shape=(start.size, start.size))
+    nodes, inner = chain.goal.size, ~chain.goal[chain.target]
+    step = csr_array((chain.prob[inner], (chain.target[inner], chain.source[inner])), shape=(nodes, nodes))
+    weight = np.where(chain.goal, 0.0, chain.start)
     cost, steps = 0.0, 0.0
-    for _ in range(MOST_PRODUCTS // max(share.size, start.size)):
-        under_way = float(start.sum())
-        if under_way < UNDER_WAY:
+    for _ in range(MOST_PRODUCTS // max(chain.source.size, nodes)):
+        unfinished = float(weight.sum())
+        if unfinished < UNFINISHED:
             return cost, steps
-        cost, steps = cost + float((start * paid).sum()), steps + under_way  # without BLAS and its threads
-        start = ahead @ start
+        cost, steps = cost + float((weight * paid).sum()), steps + unfinished  # without BLAS and its threads
+        weight = step @ weight
     return None
 
 
-def _by_factorisation(start: Array, paid: Array, edges: tuple[Array, Array, Array]) -> tuple[float, float] | None:
-    """The same from a linear system over the nodes that are reached; None if it cannot be factorised."""
-    source, target, share = edges
-    seen = start > 0
-    while True:
-        fresh = target[seen[source] & ~seen[target]]
-        if not fresh.size:
-            break
-        seen[fresh] = True
-    reached, use = np.flatnonzero(seen), seen[source]
-    place = np.full(start.size, reached.size)
-    place[reached] = np.arange(reached.size)
-    right = np.column_stack([paid[reached], np.ones(reached.size)])
+def cost_by_factorisation(chain: PolicyChain, paid: Array) -> tuple[float, float] | None:
+    """Return expected cost and steps by a linear system, or None if it cannot be factorised."""
+    inner = np.flatnonzero(chain.reached() & ~chain.goal)
+    place = np.full(chain.goal.size, inner.size)
+    place[inner] = np.arange(inner.size)
+    row, column = place[chain.source], place[chain.target]
+    use = row < inner.size
+    right = np.column_stack([paid[inner], np.ones(inner.size)])
     try:
-        cost, steps = start[reached] @ solve_chain(place[source[use]], place[target[use]], share[use], right)
-    except SolverFailed:  # the chain is singular to the computer, and the judge has another way
+        cost, steps = chain.start[inner] @ solve_chain(row[use], column[use], chain.prob[use], right)
+    except SolverFailed:  # the chain is numerically singular; the judge does not factorise it
         return None
     return float(cost), float(steps)
 

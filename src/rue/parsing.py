@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from rue._check import one_of
 from rue.certificate import Certificate
@@ -20,6 +20,8 @@ from rue.model import UMDP
 from rue.policy import Policy
 from rue.selection import WAYS, select
 from rue.solution import Solution, Solver
+
+T = TypeVar("T")
 
 # The methods of `rue compare`, unless others are asked for.
 METHODS = (
@@ -51,14 +53,7 @@ def parse_method(text: str, settings: Mapping[str, Any] | None = None) -> Solver
     if short:
         name = short["name"]
         given = {"steps": int(short["steps"]), "options": LETTERS[short["options"]], **given}
-    if name not in Solver.known:
-        raise unknown_name("method", name, Solver.known)
-    solver = Solver.known[name]
-    parameters = [field.name for field in fields(solver)]
-    for key in given:
-        if key not in parameters:
-            raise unknown_name(f"parameter of {name}", key, parameters)
-    return solver(**given)
+    return _known("method", name, Solver.known, given)(**given)
 
 
 def short_name(solver: Solver) -> str:
@@ -70,13 +65,7 @@ def short_name(solver: Solver) -> str:
 
 def make_domain(name: str, settings: Mapping[str, Any]) -> Domain:
     """A domain from its name and parameters."""
-    if name not in Domain.known:
-        raise unknown_name("domain", name, Domain.known)
-    domain = Domain.known[name]
-    parameters = [field.name for field in fields(domain)]
-    for key in settings:
-        if key not in parameters:
-            raise unknown_name(f"parameter of {name}", key, parameters)
+    domain = _known("domain", name, Domain.known, settings)
     if "seed" not in settings:
         raise BadInput(f"the seed of {name} is missing; expected seed=1, or another whole number")
     return domain(**settings)
@@ -152,6 +141,17 @@ def read_certificate(path: str) -> Certificate:
     if solution.certificate is None:
         raise BadInput(f"{path}: nothing was proved about other policies; expected a solution with a certificate")
     return solution.certificate
+
+
+def _known(kind: str, name: str, known: Mapping[str, type[T]], given: Iterable[str]) -> type[T]:
+    """Return the class of that name; refuse an unknown name, or a parameter that the class does not have."""
+    if name not in known:
+        raise unknown_name(kind, name, known)
+    parameters = [field.name for field in fields(cast(Any, known[name]))]
+    for key in given:
+        if key not in parameters:
+            raise unknown_name(f"parameter of {name}", key, parameters)
+    return known[name]
 
 
 def _is_there(path: str) -> bool:

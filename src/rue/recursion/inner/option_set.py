@@ -56,8 +56,8 @@ class OptionSet(ABC):
             self._spare.append(memory)
 
     def new_memory(self) -> Any:
-        """Return new memory for the kernel of `improve`, enough for all places."""
-        raise NotImplementedError
+        """Return new memory for the kernel of `improve`, enough for all places; None for a class without kernels."""
+        return None
 
     def try_harder(self) -> bool:
         """Search more thoroughly from now on; return False if that is not possible."""
