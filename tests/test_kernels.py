@@ -146,7 +146,7 @@ def in_a_process(code, **environment):
 COMPILE_ONE = """
 from rue.compilation import compile_kernels
 stages = []
-name = "structure_kernels.predecessors"
+name = "row_kernels.pack_options"  # with a helper
 print(compile_kernels([name], lambda progress: stages.append(progress.stage)), *stages, sep="; ")
 """
 

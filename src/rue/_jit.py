@@ -16,30 +16,59 @@ another width, is another type: `np.int64(0)` where a helper gets both a constan
 
 import gc
 import hashlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, update_wrapper
 from pathlib import Path
 from typing import Any
 
-from numba import njit, types
-from numba.core import event
-from numba.core.caching import FunctionCache
+import numpy as np
+
+Function = Callable[..., Any]
 
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 NUMBERS = {
-    "f": types.float64, "l": types.int64, "i": types.int32, "s": types.int8, "u": types.uint64, "b": types.boolean,
-}  # fmt: skip
-WORDS = {
-    "int": types.int64, "float": types.float64, "bool": types.boolean, "generator": types.npy_rng,
+    "f": "float64", "l": "int64", "i": "int32", "s": "int8", "u": "uint64", "b": "boolean",
+    "int": "int64", "float": "float64", "bool": "boolean", "generator": "npy_rng",
 }  # fmt: skip
 
 IMPORT = re.compile(r"^from ([\w.]+) import ([^(\n]*)", re.MULTILINE)
+# Without compilation, kernels are ordinary functions.
+IS_INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
-KERNELS: dict[str, "Kernel"] = {}  # all, by file and name: "judge_kernels.settle"
+KERNELS: dict[str, "Kernel"] = {}  # all, by file and name: "judge_kernels.prove"
+RECORDS: dict[str, Callable[[], Any]] = {}  # by name, functions that return the type that numba gives them
+
+
+class Deferred:
+    """A function that numba compiles; it becomes numba's own object when it is first called or looked at."""
+
+    def __init__(self, function: Function, make: Callable[[Function], Any]) -> None:
+        update_wrapper(self, function)
+        self._function, self._make = function, make
+        self._dispatcher: Any = None
+
+    @property
+    def dispatcher(self) -> Any:
+        """The object that numba makes of the function."""
+        if self._dispatcher is None:
+            self._dispatcher = self._make(self._function)
+            # Numba can call only its own objects: put them in the place of all functions that this one may call.
+            names = self._function.__globals__
+            names.update({name: value.dispatcher for name, value in names.items() if isinstance(value, Deferred)})
+        return self._dispatcher
+
+    def __call__(self, *args: Any) -> Any:
+        return self.dispatcher(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.dispatcher, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +80,14 @@ class Kernel:
     module: str
 
     @property
-    def types(self) -> tuple[types.Type, ...]:
+    def types(self) -> tuple[Any, ...]:
         """The type of each parameter, as numba has it."""
         return tuple(_type(word) for word in self.words.split())
 
     @property
     def is_ready(self) -> bool:
         """Whether it is compiled, in this process; without compilation (NUMBA_DISABLE_JIT) it always is."""
-        return bool(getattr(self.function, "signatures", True))
+        return IS_INTERPRETED or bool(self.function.signatures)
 
     @property
     def cache_folder(self) -> str | None:
@@ -77,45 +106,74 @@ class Kernel:
                 gc.enable()
 
 
-def compiled(fastmath: Set[str] = frozenset()) -> tuple[Callable[[str], Any], Callable[..., Any]]:
-    """The decorators of a file's kernels and of its helpers, with the liberties that its arithmetic may take."""
+def compiled(fastmath: Set[str] = frozenset()) -> tuple[Callable[[str], Any], Callable[[Function], Any]]:
+    """Return the decorators of a file's kernels and of its helpers, with the liberties that its arithmetic may take."""
     options = {**OPTIONS, "fastmath": set(fastmath)} if fastmath else OPTIONS
 
-    def kernel(words: str) -> Callable[..., Any]:
-        def decorate(function: Callable[..., Any]) -> Any:
-            dispatcher = _kept_on_disk(function, options)
+    def kernel(words: str) -> Callable[[Function], Any]:
+        def decorate(function: Function) -> Any:
+            deferred = _deferred(function, _kept_on_disk, options)
             module = function.__module__
-            KERNELS[f"{module.rpartition('.')[2]}.{function.__name__}"] = Kernel(dispatcher, words, module)
-            return dispatcher
+            KERNELS[f"{module.rpartition('.')[2]}.{function.__name__}"] = Kernel(deferred, words, module)
+            return deferred
 
         return decorate
 
-    return kernel, njit(no_cpython_wrapper=True, _nrt=False, **options)
+    return kernel, lambda function: _deferred(function, _inside_kernels, options)
 
 
-def _kept_on_disk(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """The function, compiled when it is first called, and kept on disk if any folder can be written."""
-    dispatcher = njit(**options)(function)
-    if hasattr(dispatcher, "py_func"):  # not where numba compiles nothing (NUMBA_DISABLE_JIT)
-        # Neither NUMBA_CACHE_DIR nor the folder of the package nor the user's cache may be writable.
-        with suppress(RuntimeError):
-            dispatcher._cache = _KernelCache(function)
+def inlined(function: Function) -> Any:
+    """Decorate a small helper of inner loops: numba itself puts its code in the place of each call.
+
+    LLVM does not inline functions whose own loops are vectorised, and calls with records take longer than such loops.
+    """
+    return _deferred(function, _inside_kernels, {**OPTIONS, "inline": "always"})
+
+
+def _deferred(function: Function, make: Callable[..., Any], options: dict[str, Any]) -> Any:
+    return function if IS_INTERPRETED else Deferred(function, lambda function: make(function, options))
+
+
+@cache
+def _numba() -> Any:
+    """Return the module numba, after it got to know the listener of this file."""
+    import numba  # takes as long as all other imports together
+
+    numba.core.event.Listener.register(_First)
+    return numba
+
+
+def _inside_kernels(function: Function, options: dict[str, Any]) -> Any:
+    return _numba().njit(no_cpython_wrapper=True, _nrt=False, **options)(function)
+
+
+def _kept_on_disk(function: Function, options: dict[str, Any]) -> Any:
+    """Return the function, compiled when it is first called, and kept on disk if any folder can be written."""
+    dispatcher = _numba().njit(**options)(function)
+    # Neither NUMBA_CACHE_DIR nor the folder of the package nor the user's cache may be writable.
+    with suppress(RuntimeError):
+        dispatcher._cache = _kernel_cache()(function)
     return dispatcher
 
 
-class _KernelCache(FunctionCache):  # type: ignore[misc]
-    """Numba's cache on disk, with a key that changes with every file whose functions the kernel can reach."""
+@cache
+def _kernel_cache() -> Any:
+    """Return the class of numba's cache on disk, with a key over all files whose functions a kernel can reach."""
+    from numba.core.caching import FunctionCache
 
-    def _index_key(self, sig: object, codegen: object) -> tuple[object, ...]:
-        return (*super()._index_key(sig, codegen), source_hash(self._py_func.__module__))
+    class KernelCache(FunctionCache):  # type: ignore[misc]
+        def _index_key(self, sig: object, codegen: object) -> tuple[object, ...]:
+            return (*super()._index_key(sig, codegen), source_hash(self._py_func.__module__))
 
-    def load_overload(self, sig: object, target_context: object) -> Any:
-        """Return the compiled code, or None; an index of another version may name records that no longer exist."""
-        try:
-            return super().load_overload(sig, target_context)
-        except (AttributeError, ImportError, TypeError):
-            self.flush()
-            return None
+        def load_overload(self, sig: object, target_context: object) -> Any:
+            """Return the compiled code, or None; an index of another version may name records that no longer exist."""
+            try:
+                return super().load_overload(sig, target_context)
+            except (AttributeError, ImportError, TypeError):
+                self.flush()
+                return None
+
+    return KernelCache
 
 
 @cache
@@ -142,39 +200,52 @@ def _reached_from(module: str, known: set[str]) -> set[str]:
 
 def declare(record: type, words: str) -> None:
     """Make a named tuple known to kernels, with the types of its fields."""
-    assert record.__name__ not in WORDS, f"two records are called {record.__name__}"
     # `from_types` also knows records whose fields all have one type, which is another type to numba.
-    WORDS[record.__name__] = types.BaseTuple.from_types([_type(word) for word in words.split()], record)
+    _declare(record.__name__, lambda types: types.BaseTuple.from_types([_type(word) for word in words.split()], record))
 
 
-def _type(word: str) -> types.Type:
-    if word in WORDS:
-        return WORDS[word]
-    return types.Array(NUMBERS[word[0].lower()], int(word[1:]), "C", readonly=word[0].isupper())
+def declare_rows(name: str, dtype: np.dtype[Any]) -> None:
+    """Make arrays of rows with named fields known to kernels, under a name."""
+    _declare(name, lambda types: types.Array(_numba().from_dtype(dtype), 1, "C"))
+
+
+def declare_like(name: str, value: object) -> None:
+    """Make the type of a value known to kernels, under a name."""
+    _declare(name, lambda _: _numba().typeof(value))
+
+
+def _declare(name: str, make: Callable[[Any], Any]) -> None:
+    assert name not in RECORDS, f"two records are called {name}"
+    RECORDS[name] = cache(lambda: make(_numba().types))
+
+
+def _type(word: str) -> Any:
+    if word in RECORDS:
+        return RECORDS[word]()
+    types = _numba().types
+    if word in NUMBERS:
+        return getattr(types, NUMBERS[word])
+    return types.Array(getattr(types, NUMBERS[word[0].lower()]), int(word[1:]), "C", readonly=word[0].isupper())
 
 
 def make_ready(names: Iterable[str], on_compile: Callable[[str], None]) -> None:
     """Load these kernels, or compile those that are not on disk; tell before each that has to be compiled."""
-    for name in names:
-        if not KERNELS[name].is_ready:
-            with event.install_listener("numba:compile", _First(on_compile, name)):
-                KERNELS[name].make_ready()
+    for name in [name for name in names if not KERNELS[name].is_ready]:
+        with _numba().core.event.install_listener("numba:compile", _First(on_compile, name)):
+            KERNELS[name].make_ready()
 
 
-class _First(event.Listener):  # type: ignore[misc]
-    """Tells when the first compilation begins, which is the kernel's; those of its helpers follow."""
+class _First:
+    """A listener to numba's events that tells when the first compilation begins: the kernel's, then its helpers'."""
 
     def __init__(self, tell: Callable[[str], None], name: str) -> None:
         self.tell, self.name, self.told = tell, name, False
 
-    def on_start(self, event: event.Event) -> None:
-        """A compilation begins."""
+    def notify(self, event: object) -> None:
+        """Take an event: a compilation begins or has ended."""
         if not self.told:
             self.told = True
             self.tell(self.name)
-
-    def on_end(self, event: event.Event) -> None:
-        """A compilation has ended."""
 
 
 kernel, helper = compiled()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 
 from rue._arrays import Array, ranges
+from rue._jit import IS_INTERPRETED
 from rue.adaptive import belief_kernels as kernel
 from rue.adaptive.belief_kernels import BLOCK, FOLLOWERS, NODES, NONE, VECTORS, BeliefNodes, VectorLists, Weights
 from rue.adaptive.expansion_kernels import rehash
@@ -183,4 +183,4 @@ def empty_array(word: str, rows: int, samples: int) -> Array:
     shape = (rows, samples) if word.endswith("2") else (rows,)
     array = np.zeros(shape, kernel.ROWS[word] if word in kernel.ROWS else NUMBERS[word[0]])
     # Where kernels are not compiled, Python has to know fields as attributes.
-    return array.view(np.recarray) if word in kernel.ROWS and numba.config.DISABLE_JIT else array
+    return array.view(np.recarray) if word in kernel.ROWS and IS_INTERPRETED else array

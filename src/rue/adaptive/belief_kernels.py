@@ -22,10 +22,9 @@ Vectors and points lie in blocks, each of one state, so that those of a state ar
 from typing import Annotated, NamedTuple, get_type_hints
 
 import numpy as np
-from numba import from_dtype, types
 
 from rue._arrays import Array
-from rue._jit import WORDS, compiled, declare
+from rue._jit import compiled, declare, declare_rows
 
 # Sums may be taken in another order. Nothing is assumed about NaN and infinity, which are never stored here.
 kernel, helper = compiled(fastmath={"reassoc", "nsz", "contract"})
@@ -92,7 +91,8 @@ LIST = np.dtype([
 ])  # fmt: skip
 
 ROWS = {"Nodes": NODE, "Actions": ACTION, "Vectors": VECTOR, "Points": POINT, "Lists": LIST}
-WORDS.update({name: types.Array(from_dtype(dtype), 1, "C") for name, dtype in ROWS.items()})
+for _name, _dtype in ROWS.items():
+    declare_rows(_name, _dtype)
 
 
 class BeliefNodes(NamedTuple):

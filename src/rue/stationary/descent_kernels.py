@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import typeof
 
 from rue._arrays import Array
-from rue._jit import WORDS, declare, helper, kernel
+from rue._jit import declare, declare_like, helper, kernel
 
 HUGE = 1e300
 # A value from here on counts as infinite.
@@ -68,7 +67,7 @@ def mutable_record(name: str, integers: str, floats: str) -> Callable[[], Any]:
     def new() -> Any:
         return np.zeros(1, dtype)[0]
 
-    WORDS[name] = typeof(new())
+    declare_like(name, new())
     return new
 
 

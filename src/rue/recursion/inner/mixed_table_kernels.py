@@ -8,7 +8,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from rue._jit import compiled, declare
+from rue._jit import compiled, declare, inlined
 from rue.recursion.inner.matrix_kernels import _is_known, solve_game
 from rue.recursion.inner.option_tree_kernels import (
     FAST,
@@ -18,7 +18,6 @@ from rue.recursion.inner.option_tree_kernels import (
     _layer,
     _number_states,
     _worst_cost,
-    inlined,
 )
 from rue.recursion.inner.table_kernels import _table, _table_row
 

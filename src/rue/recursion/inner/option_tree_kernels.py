@@ -21,18 +21,14 @@ first.
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
-from rue._jit import OPTIONS, compiled, declare, helper, kernel
+from rue._jit import compiled, declare, helper, inlined, kernel
 
 HUGE = 1e280
 INFINITE = 1e100
 FAST = frozenset({"reassoc", "nsz", "contract"})
 
 fast_kernel, fast_helper = compiled(fastmath=FAST)
-# For small helpers in inner loops: LLVM does not inline functions whose own loops are vectorised, and a call with
-# records takes longer than such a loop.
-inlined = njit(inline="always", no_cpython_wrapper=True, _nrt=False, **OPTIONS)
 
 OptionArrays = namedtuple("OptionArrays", "steps goal choice_ptr trans_ptr successor prob gap tree_size choice_size")
 OptionArrays.__doc__ = """The model as options of `steps` steps see it.

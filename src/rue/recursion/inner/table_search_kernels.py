@@ -9,7 +9,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from rue._jit import compiled, declare
+from rue._jit import compiled, declare, inlined
 from rue.recursion.inner.matrix_kernels import LEAST, _keep_positive
 from rue.recursion.inner.option_tree_kernels import (
     FAST,
@@ -23,7 +23,6 @@ from rue.recursion.inner.option_tree_kernels import (
     _row_cost,
     _tree_plan,
     _worst_cost,
-    inlined,
 )
 from rue.recursion.inner.table_kernels import _table, _table_row
 
