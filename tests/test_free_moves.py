@@ -102,3 +102,25 @@ def test_a_free_choice_that_names_a_state_to_which_no_sample_goes(solver):
     solution = rue.solve(model, solver)
     assert solution.max_regret.lower == pytest.approx(1.0, rel=0.01) and solution.max_regret.upper >= 1.0
     assert rue.verify(model, solution.certificate) >= solution.certificate.bound
+
+
+def test_a_component_that_is_dead_in_a_sample_of_small_weight():
+    """Its points claim what the check of the certificate makes of an infinite gap, and no more."""
+    builder = rue.Builder(samples=3)
+    builder.add("a", "0", {"a": [0.375, 1, 0], "b": [0.375, 0, 0.125], "e": [0.25, 0, 0.875]}, cost=0.0)
+    builder.add(
+        "a", "1", {"a": [0.5, 0.75, 0.5], "b": [0.25, 0.125, 0.375], "goal": [0.25, 0.125, 0.125]}, cost=[1.75, 1.5, 2]
+    )
+    builder.add("b", "0", {"a": 1.0}, cost=[1.75, 0.5, 0.75])
+    builder.add("b", "1", {"a": [0.375, 0.375, 1], "d": [0.625, 0.625, 0]}, cost=[1, 1.75, 0])
+    builder.add(
+        "c", "0", {"b": [0.25, 0.5, 0.75], "c": [0.375, 0, 0], "goal": [0.375, 0.5, 0.25]}, cost=[1, 1.75, 0.75]
+    )
+    builder.add("d", "0", {"b": 1.0}, cost=[2, 0.5, 1.25])
+    builder.add("d", "1", {"d": [0.125, 0.5, 0.875], "e": [0.875, 0.5, 0.125]}, cost=[1.25, 0, 2])
+    builder.add("e", "0", {"e": [1, 0.5, 0.5], "goal": [0, 0.5, 0.5]}, cost=1.0)
+    model = builder.goal("goal").build()
+    for seed in range(5):
+        solution = rue.solve(split(model, np.random.default_rng(seed)), rue.Adaptive(0.001))
+        assert solution.status is rue.Status.SOLVED
+        assert solution.objective.upper == pytest.approx(14.0, rel=1e-3)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rue._arrays import Array, ranges
-from rue.certificate import Certificate, gap_below, margin, model_fingerprint
+from rue.certificate import LARGE_VALUE, Certificate, gap_below, margin, model_fingerprint
 from rue.controllers import merged, put_together
 from rue.model import UMDP, Graph
 from rue.policy import Policy
@@ -284,6 +284,6 @@ class _CertificateExpansion:
 
 def _one_step(weight: Array, gap: Array, model: UMDP) -> float:
     """Return the least cost of the next choice, rounded down."""
-    used = weight > 0
-    least = float((gap[:, used] @ weight[used]).min(initial=LARGE))
+    # Infinite gaps count as the largest finite ones, as they do when the certificate is checked.
+    least = float((np.minimum(gap, LARGE_VALUE) @ weight).min(initial=LARGE))
     return least * (1 - 4 * margin(model))
