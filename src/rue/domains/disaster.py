@@ -24,15 +24,9 @@ from rue.domains.disaster_kernels import fill
 from rue.model import UMDP, Graph
 
 MOVES = {
-    "north": (-1, 0),
-    "north-east": (-1, 1),
-    "east": (0, 1),
-    "south-east": (1, 1),
-    "south": (1, 0),
-    "south-west": (1, -1),
-    "west": (0, -1),
-    "north-west": (-1, -1),
-}
+    "north": (-1, 0), "north-east": (-1, 1), "east": (0, 1), "south-east": (1, 1),
+    "south": (1, 0), "south-west": (1, -1), "west": (0, -1), "north-west": (-1, -1),
+}  # fmt: skip
 HEADINGS = [45 * i for i in range(len(MOVES))]  # degrees, clockwise from the north
 # The aim, then its neighbours on either side: the turn in steps of 45 degrees, and the probability.
 AIMS = ((0, 0.8), (1, 0.1), (-1, 0.1))
