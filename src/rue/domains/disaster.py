@@ -27,7 +27,6 @@ MOVES = {
     "north": (-1, 0), "north-east": (-1, 1), "east": (0, 1), "south-east": (1, 1),
     "south": (1, 0), "south-west": (1, -1), "west": (0, -1), "north-west": (-1, -1),
 }  # fmt: skip
-HEADINGS = [45 * i for i in range(len(MOVES))]  # degrees, clockwise from the north
 # The aim, then its neighbours on either side: the turn in steps of 45 degrees, and the probability.
 AIMS = ((0, 0.8), (1, 0.1), (-1, 0.1))
 ONTO_OBSTACLE = 0.05
@@ -77,7 +76,7 @@ class Disaster(Domain):
             initial=0,
             state_label=tuple(f"(row {i}, column {j})" for i in range(self.height) for j in range(self.width)),
             action_label=tuple(MOVES),
-            layout={"grid": [self.height, self.width], "heading": HEADINGS, "domain": self.spec},
+            layout={"grid": [self.height, self.width], "heading": list(range(0, 360, 45)), "domain": self.spec},
         )
 
     def sample(self, count: int, *, seed: int) -> UMDP:

@@ -183,11 +183,12 @@ def read_currents(
         rows, columns = _window(latitude, longitude, box, path)
         latitude, longitude = latitude[rows, columns], longitude[rows, columns]
         time, hours = _times(data, times, path)
-        cut = _Cut(data, across, rows, columns, hours, float(depth), str(path))
+        part = data.isel({across[0]: rows, across[1]: columns})
+        cut = _Cut(part, across, hours, float(depth), str(path))
         east, north = _east_north(cut, latitude, longitude)
         if bathymetry is not None:
             level = _floor(bathymetry, latitude, longitude)
-        elif (floor := _find(data, FLOOR)) is not None:
+        elif (floor := _find(part, FLOOR)) is not None:
             level = cut.plane(floor)
         else:
             raise BadInput(
@@ -410,18 +411,16 @@ def _times(data: Any, times: tuple[str, str] | None, path: str | Path) -> tuple[
 class _Cut:
     """The part of a file that is wanted."""
 
-    data: Any
-    across: tuple[str, str]
-    rows: slice
-    columns: slice
-    hours: tuple[str | None, Array]
+    data: Any  # at the places wanted
+    across: tuple[str, str]  # the axes of latitude and longitude
+    hours: tuple[str | None, Array]  # the time axis, and the places along it
     depth: float
     path: str
 
     def field(self, variable: Any) -> Array:  # [H, Y, X]
         """Return a current at the times, the level and the places wanted."""
+        self._check_axes(variable)
         axis, index = self.hours
-        variable = self._across(variable)
         if axis in variable.dims:
             variable = variable.isel({axis: index})
         elif index.size > 1:
@@ -434,17 +433,16 @@ class _Cut:
 
     def plane(self, variable: Any) -> Array:  # [Y, X]
         """Return a field without time; the first where there are several."""
-        variable = self._across(variable)
+        self._check_axes(variable)
         variable = variable.isel({dim: 0 for dim in variable.dims if dim not in self.across})
         return np.asarray(variable.transpose(*self.across).values, float)
 
-    def _across(self, variable: Any) -> Any:
+    def _check_axes(self, variable: Any) -> None:
         if not set(self.across) <= set(variable.dims):
             raise BadInput(
                 f"{self.path}: {variable.name} has the axes {variable.dims}; expected {self.across[0]} and "
                 f"{self.across[1]} among them, as latitude and longitude have"
             )
-        return variable.isel({self.across[0]: self.rows, self.across[1]: self.columns})
 
     def _level(self, variable: Any, axis: str) -> int:
         """Return the level nearest to the depth wanted. Levels count upward in some files."""
@@ -464,9 +462,8 @@ class _Cut:
 
 def _east_north(cut: _Cut, latitude: Array, longitude: Array) -> tuple[Array, Array]:
     """Return both components, as the file has them or turned from the grid's axes."""
-    data = cut.data
     for x, y, turned in ((EAST, NORTH, False), (GRID_X, GRID_Y, True)):
-        first, second = _find(data, x), _find(data, y)
+        first, second = _find(cut.data, x), _find(cut.data, y)
         if first is None or second is None:
             continue
         for variable in (first, second):
@@ -504,8 +501,7 @@ def _floor(path: str | Path, latitude: Array, longitude: Array) -> Array:
         if variable is None:
             raise BadInput(f"{path}: there is no bathymetry; expected {_names(FLOOR)}")
         north, east, across = _places(data, path)
-        cut = _Cut(data, across, slice(None), slice(None), (None, np.arange(1)), 0.0, str(path))
-        level = cut.plane(variable)
+        level = _Cut(data, across, (None, np.arange(1)), 0.0, str(path)).plane(variable)
     still = np.zeros((1, *level.shape))
     return Currents(np.zeros(1), north, east, still, still, level, "").at(latitude, longitude).depth
 
