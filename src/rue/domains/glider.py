@@ -6,16 +6,15 @@ the current at the centre x_s of a cell, a step of Δt ends at
     x' ~ N(x_s + (v_g(a) + v_c(s)) Δt, σ² I),
 
 and the probability of a cell is that of its square, Φ((right − m)/σ) − Φ((left − m)/σ) in each of the two directions,
-multiplied. A probability below `threshold` is dropped and the others are divided by their sum: what was tiny is folded
-into the rest in proportion. Only then what would leave the region or enter land stays put. Entering a cell costs an
-amount drawn once from [0.8, 1], and 3 more where the sea is less than 260 m deep and the sample's current is above
-0.12 m/s; staying pays for the cell one is on.
+multiplied. A probability below `threshold` is dropped and the others are divided by their sum. After that, outcomes
+outside the region or on land stay in the cell. Entering a cell costs an amount drawn once from [0.8, 1], and 3 more
+where the sea is less than 260 m deep and the sample's current is above 0.12 m/s; staying costs as much as entering.
 
 The paper's 12 training samples are the hourly forecasts of a day, 06 to 17 h: `training()`. Unseen samples, `sample`,
 are taken at a random time between the first and the last of them, linear between forecasts, with Gaussian noise of 2 %
 of the current's speed on each component in each cell (the paper's test set). The noise is cut at four standard
 deviations, so that the current is bounded: a transition of the graph is one that some current within the bounds of
-its cell, over all hours and all days of the data, can make likely enough. So all samples of all days live on one graph,
+its cell, over all hours and all days of the data, can make likely enough. So all samples of all days have one graph,
 and another day is a test set too: `replace(domain, day=1).training()`.
 
 What the paper leaves open, and our choice: the region lies inside the box (or is centred on it, where it is larger), a
@@ -128,12 +127,12 @@ class Glider(Domain):
 
     @cached_property
     def region(self) -> "Region":
-        """Where it is: the cells, the sea, start and goal, and what entering costs."""
+        """The cells, the sea, start and goal, and the costs of entering."""
         return self._motion.region
 
     @property
     def credit(self) -> str:
-        """Whose currents these are."""
+        """The source of the currents."""
         return self._currents.credit
 
     def training(self, count: int | None = None, *, seed: int = 0) -> UMDP:
@@ -209,7 +208,7 @@ class Glider(Domain):
     @cached_property
     def _motion(self) -> "_Motion":
         """The region and the graph, drawn until the goal can be reached in all forecasts."""
-        self.forecast_time()  # what is wrong with the data is told before anything is drawn
+        self.forecast_time()  # report errors in the data before anything is drawn
         rng = np.random.default_rng(self.seed)
         fixed = self.start is not None and self.goal is not None and not self._middle()[1].any()
         reason = ""

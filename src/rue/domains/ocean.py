@@ -298,7 +298,7 @@ def _open(path: str | Path) -> Any:
     _check_there(Path(path))
     try:
         return xarray.open_dataset(path, decode_timedelta=False)
-    except Exception as error:  # its backends raise whatever they like
+    except Exception as error:  # the backends of xarray raise errors of many kinds
         raise BadFile(f"{path}: cannot be read ({str(error)[:200]}); expected a NetCDF file") from None
 
 
@@ -325,22 +325,20 @@ def _places(data: Any, path: str | Path) -> tuple[Array, Array, tuple[str, str]]
     if latitude is None or longitude is None:
         missing = "latitude" if latitude is None else "longitude"
         raise BadInput(f"{path}: there is no {missing}; expected {_names(LATITUDE)} and {_names(LONGITUDE)}")
-    if latitude.ndim == 1 and longitude.ndim == 1:
-        across = (str(latitude.dims[0]), str(longitude.dims[0]))
-        grid = list(np.meshgrid(latitude.values, longitude.values, indexing="ij"))
-    elif latitude.ndim == 2 and set(latitude.dims) == set(longitude.dims):
-        across = (str(latitude.dims[0]), str(latitude.dims[1]))
-        grid = [latitude.values, longitude.transpose(*latitude.dims).values]
-    else:
+    axes = tuple(dict.fromkeys((*latitude.dims, *longitude.dims)))
+    if len(axes) != 2:
         raise BadInput(
             f"{path}: latitude and longitude have the axes {latitude.dims} and {longitude.dims}; expected one or two"
         )
-    north, east = (np.asarray(array, float) for array in grid)
+    north, east = (
+        np.asarray(place.broadcast_like(other).transpose(*axes).values, float)
+        for place, other in ((latitude, longitude), (longitude, latitude))
+    )
     if min(north.shape) < 2:
         raise BadInput(f"{path}: the grid has {north.shape[0]} x {north.shape[1]} points; expected 2 x 2 or more")
     if not (np.isfinite(north).all() and np.isfinite(east).all()):
         raise BadInput(f"{path}: latitude or longitude is missing at some grid points; expected it at all")
-    return north, east, across
+    return north, east, (str(axes[0]), str(axes[1]))
 
 
 def _window(latitude: Array, longitude: Array, box: Box | None, path: str | Path) -> tuple[slice, slice]:
@@ -507,7 +505,7 @@ def _floor(path: str | Path, latitude: Array, longitude: Array) -> Array:
 
 
 def _credit(data: Any) -> str:
-    """Return whom to thank, in the file's own words."""
+    """Return the credit and the licence that the file names."""
     words = [str(data.attrs[key]) for key in ("credit", "attribution", "institution", "source") if key in data.attrs]
     licence = [str(data.attrs[key]) for key in ("license", "licence") if key in data.attrs]
     return "; ".join([*words[:1], *licence[:1]])
