@@ -7,7 +7,7 @@ import pytest
 
 import rue
 from rue.domains.glider import BUILT_IN, Glider
-from rue.domains.ocean import Currents, _Mesh, read_currents
+from rue.domains.ocean import Currents, locate, read_currents
 
 MAY_DAY = 1_588_291_200.0  # 2020-05-01, 00 h
 LATITUDE, LONGITUDE = np.linspace(61.0, 61.3, 13), np.linspace(4.3, 4.8, 11)
@@ -83,12 +83,12 @@ def test_between_grid_points_of_a_turned_grid():
 
 def test_places_are_found_on_any_grid():
     _, _, latitude, longitude = turned()
-    row, column = _Mesh(latitude, longitude).locate(latitude[3:6, 7:9], longitude[3:6, 7:9])
+    row, column = locate(latitude, longitude, latitude[3:6, 7:9], longitude[3:6, 7:9])
     np.testing.assert_allclose(row, [[3, 3], [4, 4], [5, 5]], atol=1e-9)
     np.testing.assert_allclose(column, [[7, 8]] * 3, atol=1e-9)
     # Round the date line, and counted from 0 to 360.
     grid = np.meshgrid(np.arange(-2.0, 3.0), np.arange(175.0, 186.0), indexing="ij")
-    row, column = _Mesh(*grid).locate(np.array([0.5, 0.0, 3.0]), np.array([-178.5, 179.25, 180.0]))
+    row, column = locate(*grid, np.array([0.5, 0.0, 3.0]), np.array([-178.5, 179.25, 180.0]))
     np.testing.assert_allclose(row, [2.5, 2.0, np.nan])
     np.testing.assert_allclose(column, [6.5, 4.25, np.nan])
 

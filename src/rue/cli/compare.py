@@ -12,23 +12,10 @@ import typer
 
 import rue
 from rue import parsing
+from rue.cli.facts import diagnosis_of_solution, is_solved, solution_facts, verdict_facts
 from rue.cli.options import Json, Model, Test, TestSeed, option
 from rue.cli.outputs import PAGES, Target
-from rue.cli.printing import (
-    at_least,
-    at_most,
-    console,
-    diagnosis_of_solution,
-    distinct,
-    is_solved,
-    number,
-    percent,
-    print_json,
-    print_table,
-    say,
-    solution_facts,
-    verdict_facts,
-)
+from rue.cli.printing import at_least, at_most, console, distinct, number, percent, print_json, print_table, say
 from rue.cli.progress import ProgressBar, read_model_and_warm_up
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
@@ -112,16 +99,12 @@ def _solve_all(
     """Return the solutions of the methods that were run before Ctrl-C was pressed."""
     solutions: list[Solution] = []
     for solver in solvers:
-        solutions.append(_solve(model, solver, limits, silent))
+        # A copy of the model has no cached results, so that the times can be compared.
+        with ProgressBar(silent, limits.seconds) as progress:
+            solutions.append(run_solver(replace(model), solver, limits=limits, progress=progress, bound=False))
         if presses or solutions[-1].status is Status.INTERRUPTED:
             break
     return solutions
-
-
-def _solve(model: UMDP, solver: Solver, limits: Limits, silent: bool) -> Solution:
-    # A copy of the model has no cached results, so that the times can be compared.
-    with ProgressBar(silent, limits.seconds) as progress:
-        return run_solver(replace(model), solver, limits=limits, progress=progress, bound=False)
 
 
 def _with_common_bound(model: UMDP, solutions: Sequence[Solution], search: bool) -> list[Solution]:

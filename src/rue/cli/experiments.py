@@ -12,7 +12,7 @@ from rue._check import one_of
 from rue.cli.options import Json, Output, argument, option
 from rue.cli.outputs import PAGES, TABLES, Target
 from rue.cli.printing import complain, print_json, say
-from rue.cli.progress import PagesBar, RunsBar
+from rue.cli.progress import Bar, RunsBar
 from rue.errors import BadInput
 from rue.formats.writing import check_writable, make_folder, write_text
 
@@ -101,10 +101,12 @@ def report(
     target = Target.check(output, "page", PAGES)
     from rue.report.page import experiment_page  # imports matplotlib
 
-    with PagesBar() as progress:
+    with Bar("drawing problem {task.completed:.0f} of {task.total:.0f}", total=1) as bar:
+        bar.draw()
         page = experiment_page(
             found.records, found.results, experiments.make_tables(found.results), load_model=parsing.read_model,
-            load_solution=found.store.solution, title=found.store.title, spec=found.store.spec, progress=progress,
+            load_solution=found.store.solution, title=found.store.title, spec=found.store.spec,
+            progress=lambda done, total: bar.draw(completed=done, total=total),
         )  # fmt: skip
     written = target.write(lambda path: write_text(path, page))
     say(f"{written.file}: {len(found.records)} runs, {len(page.encode()) / 1e6:.1f} MB")

@@ -10,9 +10,10 @@ import typer
 import rue
 from rue import parsing
 from rue._text import one_line
+from rue.cli.facts import say_diagnosis
 from rue.cli.options import By, Json, Model, ModelOutput, Settings, argument, option
 from rue.cli.outputs import Target
-from rue.cli.printing import number, print_facts, print_json, say, say_lines
+from rue.cli.printing import number, print_facts, print_json, say
 from rue.cli.progress import ProgressBar
 from rue.description import describe
 from rue.domains import Domain
@@ -113,13 +114,13 @@ def learn(
     if as_json:
         about = {"log": log, "rows": rows.count, "after_goal": counts.after_goal, "seldom_tried": seldom}
         print_json({**about, "file": written.file, **describe(model)})
-        raise typer.Exit(written.tell())
-    left_out = f" ({counts.after_goal} of them left out, after a goal)" if counts.after_goal else ""
-    say(
-        f"{log}: {rows.count} rows{left_out}, {counts.choice_ptr.size - 1} states, {counts.action.size} choices, "
-        f"{seldom} of them tried fewer than {SELDOM} times"
-    )
-    say(f"{written.file}: {model!r}")
+    else:
+        left_out = f" ({counts.after_goal} of them left out, after a goal)" if counts.after_goal else ""
+        say(
+            f"{log}: {rows.count} rows{left_out}, {counts.choice_ptr.size - 1} states, {counts.action.size} choices, "
+            f"{seldom} of them tried fewer than {SELDOM} times"
+        )
+        say(f"{written.file}: {model!r}")
     raise typer.Exit(written.tell())
 
 
@@ -131,7 +132,7 @@ def info(model: Model, as_json: Json = False) -> None:
         return
     diagnosis = facts.pop("diagnosis")
     print_facts({key.replace("_", " "): _in_words(key, value) for key, value in facts.items()})
-    say_lines(diagnosis)
+    say_diagnosis(diagnosis)
 
 
 def convert(

@@ -9,25 +9,10 @@ import typer
 import rue
 from rue import parsing
 from rue._text import one_line
+from rue.cli.facts import diagnosis_facts, diagnosis_of_policy, is_solved, say_diagnosis, solution_facts, verdict_facts
 from rue.cli.options import Json, Model, Output, PolicyFile, Settings, Test, TestSeed, option
 from rue.cli.outputs import Target
-from rue.cli.printing import (
-    at_least,
-    at_most,
-    complain,
-    diagnosis_facts,
-    diagnosis_of_policy,
-    is_solved,
-    number,
-    percent,
-    print_facts,
-    print_json,
-    print_samples,
-    say,
-    say_lines,
-    solution_facts,
-    verdict_facts,
-)
+from rue.cli.printing import at_least, at_most, complain, number, percent, print_facts, print_json, print_samples, say
 from rue.cli.progress import ProgressBar, read_model_and_warm_up
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
@@ -71,7 +56,7 @@ def solve(
         print_json({"model": model, "file": written.file, **facts})
     else:
         _print_solution(umdp, solution)
-        say_lines(facts["diagnosis"])
+        say_diagnosis(facts["diagnosis"])
         if written.file is not None:
             say(f"written to {written.file}")
     raise typer.Exit(max(written.tell(), 0 if is_solved(solution) else 1))
@@ -173,9 +158,10 @@ def simulate(
 def _print_solution(model: UMDP, solution: Solution) -> None:
     names = [model.sample_name(k) for k in range(model.samples)]
     worst = max(range(model.samples), key=lambda k: solution.regret[k])
+    bound = f"has a max regret of at least {at_least(solution.max_regret.lower)}, proved"
     print_facts({
         "max regret": f"{number(solution.max_regret.upper)} in sample {one_line(names[worst])}",
-        "any policy": _bound_of_all(solution),
+        "any policy": bound if solution.certificate is not None else "nothing is proved about other policies",
         "gap": percent(solution.gap),
         "mean regret": number(solution.mean_regret),
         "status": solution.status.value,
@@ -184,13 +170,6 @@ def _print_solution(model: UMDP, solution: Solution) -> None:
         "seconds": f"{solution.seconds:.3g}",
     })  # fmt: skip
     print_samples(("sample", "regret"), names, solution.regret)
-
-
-def _bound_of_all(solution: Solution) -> str:
-    """Return the proved lower bound on the max regret of every policy, in words."""
-    if solution.certificate is None:
-        return "nothing is proved about other policies"
-    return f"has a max regret of at least {at_least(solution.max_regret.lower)}, proved"
 
 
 def _objective(solution: Solution) -> str:
@@ -211,4 +190,4 @@ def _print_verdict(facts: Mapping[str, Any]) -> None:
         f"max regret {number(facts['max_regret'])} in sample {names[facts['worst_sample']]}, mean "
         f"{number(facts['mean_regret'])}; every figure is exact to {facts['error']:.1e}"
     )
-    say_lines(facts["diagnosis"])
+    say_diagnosis(facts["diagnosis"])

@@ -1,21 +1,14 @@
-"""Print lines, tables, rounded numbers, diagnoses and JSON. rich is imported when something is printed with it."""
+"""Print lines, tables, rounded numbers and JSON. rich is imported when something is printed with it."""
 
 import json
 import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from decimal import ROUND_FLOOR, Context
 from typing import TYPE_CHECKING, Any
 
-from rue import parsing
 from rue._text import one_line, plain
-from rue.diagnosis import Diagnosis, diagnose
-from rue.judge import Evaluation
-from rue.model import UMDP
-from rue.policy import Policy
-from rue.solution import Interval, Solution, Status
 from rue.table import Cell, Table, TableRow
 
 if TYPE_CHECKING:
@@ -61,70 +54,6 @@ def print_facts(facts: Mapping[str, str]) -> None:
     for name, text in facts.items():
         table.add_row(name, text)
     console().print(table)
-
-
-def solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
-    """Return a solution as `--json` prints it."""
-    return {
-        "method": parsing.short_name(solution.solver),
-        "solver": solution.solver.name,
-        "parameters": asdict(solution.solver),
-        "status": solution.status.value,
-        "objective": {"measures": solution.solver.measures, **_bounds(solution.objective)},
-        "max_regret": _bounds(solution.max_regret),
-        "gap": solution.gap,
-        "mean_regret": solution.mean_regret,
-        "regret": {model.sample_name(k): regret for k, regret in enumerate(solution.regret)},
-        "seconds": solution.seconds,
-        "counters": dict(solution.counters),
-        "diagnosis": diagnosis_facts(diagnosis_of_solution(model, solution)),
-    }
-
-
-def _bounds(interval: Interval) -> dict[str, float]:
-    return {"lower": interval.lower, "upper": interval.upper}
-
-
-def verdict_facts(model: UMDP, verdict: Evaluation) -> dict[str, Any]:
-    """Return an evaluation as `--json` prints it."""
-    return {
-        "max_regret": verdict.max_regret,
-        "mean_regret": verdict.mean_regret,
-        "worst_sample": verdict.worst_sample,
-        "error": verdict.error,
-        "samples": [model.sample_name(k) for k in range(model.samples)],
-        "value": verdict.value.tolist(),
-        "optimal": verdict.optimal.tolist(),
-        "regret": verdict.regret.tolist(),
-    }
-
-
-def is_solved(solution: Solution) -> bool:
-    """Return whether the solver finished with a policy of finite regret: exit status 0, otherwise 1."""
-    return solution.status is Status.SOLVED and math.isfinite(solution.max_regret.upper)
-
-
-def diagnosis_of_solution(model: UMDP, solution: Solution) -> Diagnosis | None:
-    """Return why a solution has infinite regret or its solver found no policy; None if neither is so."""
-    found = diagnosis_of_policy(model, solution.policy, solution.regret)
-    return diagnose(model) if found is None and solution.status is Status.INFEASIBLE else found
-
-
-def diagnosis_of_policy(model: UMDP, policy: Policy, regret: Sequence[float]) -> Diagnosis | None:
-    """Return why a policy has infinite regret; None if it has not."""
-    infinite = [k for k, value in enumerate(regret) if math.isinf(value)]
-    return diagnose(model, policy, infinite=infinite) if infinite else None
-
-
-def diagnosis_facts(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
-    """Return a diagnosis as `--json` prints it."""
-    return None if diagnosis is None else diagnosis.facts()
-
-
-def say_lines(facts: Mapping[str, Any] | None) -> None:
-    """Print the lines of a diagnosis, if there is one."""
-    for line in () if facts is None else facts["lines"]:
-        say(line)
 
 
 def print_samples(columns: Sequence[str], names: Sequence[str], *figures: Sequence[float]) -> None:

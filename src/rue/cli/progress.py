@@ -15,8 +15,7 @@ from rue.model import UMDP
 from rue.solution import Progress, Solver
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
+    from rich.progress import Progress as RichBar
     from rich.status import Status
 
 SECONDS_BEFORE_BAR = 2.0
@@ -65,45 +64,43 @@ class CompileNotice:
             self._status.stop()
 
 
-class _Bar:
-    """A bar on standard error, if that is a terminal, with texts on both sides."""
+class Bar:
+    """A bar on standard error, if that is a terminal: the first text, the bar, then the other texts."""
 
-    def __init__(
-        self, before: str, *after: str, total: float | None, remaining: bool = False, silent: bool = False
-    ) -> None:
-        self._before, self._after, self._total, self._remaining = before, after, total, remaining
+    def __init__(self, *texts: str, total: float | None, remaining: bool = False, silent: bool = False) -> None:
+        self._texts, self._total, self._remaining = texts, total, remaining
         self._hidden = silent or not sys.stderr.isatty()
-        self._bar: tuple[Bar, TaskID] | None = None
+        self._bar: RichBar | None = None
 
     def draw(self, **values: Any) -> None:
         """Show new values."""
-        if self._hidden:
-            return
-        if self._bar is None:
-            self._bar = self._start()
-        bar, task = self._bar
-        bar.update(task, **values)
+        if not self._hidden:
+            if self._bar is None:
+                self._bar = self._start()
+            self._bar.update(self._bar.task_ids[0], **values)
 
-    def _start(self) -> "tuple[Bar, TaskID]":
+    def _start(self) -> "RichBar":
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
+        from rich.progress import Progress as RichBar
 
-        texts = [TextColumn(text, markup=False) for text in (self._before, *self._after)]
-        columns = [texts[0], BarColumn(), *([TimeRemainingColumn()] if self._remaining else []), *texts[1:]]
-        bar = Bar(*columns, console=Console(stderr=True, highlight=False), transient=True)
+        before, *after = (TextColumn(text, markup=False) for text in self._texts)
+        remaining = [TimeRemainingColumn()] if self._remaining else []
+        columns = [before, BarColumn(), *remaining, *after]
+        bar = RichBar(*columns, console=Console(stderr=True, highlight=False), transient=True)
         bar.start()
-        return bar, bar.add_task("", total=self._total, bounds="")
+        bar.add_task("", total=self._total, bounds="")
+        return bar
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar[0].stop()
+            self._bar.stop()
 
 
-class ProgressBar(_Bar):
+class ProgressBar(Bar):
     """Shows the stage of a solver and the current bounds, once two seconds have passed."""
 
     def __init__(self, silent: bool, seconds: float) -> None:
@@ -120,19 +117,7 @@ class ProgressBar(_Bar):
             self.draw(description=progress.stage, completed=progress.seconds, **bounds)
 
 
-class PagesBar(_Bar):
-    """Shows how many problems of a page are drawn."""
-
-    def __init__(self) -> None:
-        super().__init__("drawing problem {task.completed:.0f} of {task.total:.0f}", total=1)
-        self.draw()
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show a report of the page."""
-        self.draw(completed=done, total=total)
-
-
-class RunsBar(_Bar):
+class RunsBar(Bar):
     """Shows how many runs of an experiment are done; outside a terminal, a line now and then."""
 
     def __init__(self, silent: bool, total: int) -> None:

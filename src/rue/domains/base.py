@@ -1,4 +1,4 @@
-"""What every domain is: a frozen value whose seed fixes the problem, and which draws samples of it."""
+"""The base of all domains: frozen values whose seed fixes the problem, and which draw samples of it."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
@@ -18,7 +18,7 @@ TRAINING = 15
 
 @dataclass(frozen=True)
 class Domain(ABC):
-    """A problem that can be sampled. All its samples, for training and for testing, live on one graph."""
+    """A problem that can be sampled. All its samples, for training and for testing, have the same graph."""
 
     seed: int = field(kw_only=True)
     name: ClassVar[str]  # on the command line
@@ -35,13 +35,13 @@ class Domain(ABC):
 
     @property
     def spec(self) -> str:
-        """The domain as one writes it on the command line; its models carry it in their graph's layout."""
+        """The domain as the command line writes it; its models have it in the layout of their graph."""
         changed = [f for f in fields(self) if f.name == "seed" or getattr(self, f.name) != f.default]
         return f"{self.name}:" + ",".join(f"{f.name}={getattr(self, f.name)}" for f in changed)
 
     @property
     def rough_size(self) -> int:
-        """About how many transitions the graph has; best known before it is made."""
+        """The approximate number of transitions; domains should know it without making the graph."""
         return self.graph.transitions
 
     @cached_property
@@ -54,7 +54,7 @@ class Domain(ABC):
         """Draw `count` samples. The same seed gives the same samples."""
 
     def training(self, count: int | None = None, *, seed: int) -> UMDP:
-        """Return the samples to plan with, unless others are asked for: fifteen draws, or what the domain offers."""
+        """Return the samples to plan with: `count` draws, or fifteen; a domain may have its own training samples."""
         return self.sample(TRAINING if count is None else count, seed=seed)
 
     def check_samples(self, count: int) -> None:

@@ -3,8 +3,8 @@
 Each square is the centre of a swamp region with probability 1/15, and of an obstacle region with 1/15; a region is
 the centre and the eight squares around it. A sample puts one swamp and one obstacle on a random square of each region.
 An action aims at one of 8 neighbours and gets there with probability 0.8, and to the neighbours on either side with
-0.1 each; onto an obstacle it is 0.05 instead. What is left stays put. Entering a square costs 0.5, or in a swamp an
-amount drawn from [1, 2] in each sample; staying pays for the square one is on.
+0.1 each; onto an obstacle it is 0.05 instead. With the remaining probability it stays. Entering a square costs 0.5, or
+in a swamp an amount drawn from [1, 2] in each sample; staying costs as much as entering the square.
 
 What the paper leaves open, and our choice: the initial state is the corner (row 0, column 0), the goal the opposite
 one, and neither is ever a swamp or an obstacle; a move off the grid stays put. `diagonals=False` is the other reading
@@ -24,16 +24,9 @@ from rue.domains.disaster_kernels import fill
 from rue.model import UMDP, Graph
 
 MOVES = {
-    "north": (-1, 0),
-    "north-east": (-1, 1),
-    "east": (0, 1),
-    "south-east": (1, 1),
-    "south": (1, 0),
-    "south-west": (1, -1),
-    "west": (0, -1),
-    "north-west": (-1, -1),
-}
-HEADINGS = [45 * i for i in range(len(MOVES))]  # degrees, clockwise from the north
+    "north": (-1, 0), "north-east": (-1, 1), "east": (0, 1), "south-east": (1, 1),
+    "south": (1, 0), "south-west": (1, -1), "west": (0, -1), "north-west": (-1, -1),
+}  # fmt: skip
 # The aim, then its neighbours on either side: the turn in steps of 45 degrees, and the probability.
 AIMS = ((0, 0.8), (1, 0.1), (-1, 0.1))
 ONTO_OBSTACLE = 0.05
@@ -83,7 +76,7 @@ class Disaster(Domain):
             initial=0,
             state_label=tuple(f"(row {i}, column {j})" for i in range(self.height) for j in range(self.width)),
             action_label=tuple(MOVES),
-            layout={"grid": [self.height, self.width], "heading": HEADINGS, "domain": self.spec},
+            layout={"grid": [self.height, self.width], "heading": list(range(0, 360, 45)), "domain": self.spec},
         )
 
     def sample(self, count: int, *, seed: int) -> UMDP:
@@ -149,6 +142,6 @@ class Disaster(Domain):
 def _draw_squares(rng: np.random.Generator, regions: Array) -> Array:
     """Return one square of each region."""
     there = regions >= 0
-    pick = (rng.random(len(regions)) * there.sum(axis=1)).astype(np.int64)  # the how-many-th that is there
+    pick = (rng.random(len(regions)) * there.sum(axis=1)).astype(np.int64)  # an index among those that are there
     column = (np.cumsum(there, axis=1) == pick[:, None] + 1).argmax(axis=1)
     return np.asarray(regions[np.arange(len(regions)), column])

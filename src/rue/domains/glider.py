@@ -6,16 +6,15 @@ the current at the centre x_s of a cell, a step of Δt ends at
     x' ~ N(x_s + (v_g(a) + v_c(s)) Δt, σ² I),
 
 and the probability of a cell is that of its square, Φ((right − m)/σ) − Φ((left − m)/σ) in each of the two directions,
-multiplied. A probability below `threshold` is dropped and the others are divided by their sum: what was tiny is folded
-into the rest in proportion. Only then what would leave the region or enter land stays put. Entering a cell costs an
-amount drawn once from [0.8, 1], and 3 more where the sea is less than 260 m deep and the sample's current is above
-0.12 m/s; staying pays for the cell one is on.
+multiplied. A probability below `threshold` is dropped and the others are divided by their sum. After that, outcomes
+outside the region or on land stay in the cell. Entering a cell costs an amount drawn once from [0.8, 1], and 3 more
+where the sea is less than 260 m deep and the sample's current is above 0.12 m/s; staying costs as much as entering.
 
 The paper's 12 training samples are the hourly forecasts of a day, 06 to 17 h: `training()`. Unseen samples, `sample`,
 are taken at a random time between the first and the last of them, linear between forecasts, with Gaussian noise of 2 %
 of the current's speed on each component in each cell (the paper's test set). The noise is cut at four standard
 deviations, so that the current is bounded: a transition of the graph is one that some current within the bounds of
-its cell, over all hours and all days of the data, can make likely enough. So all samples of all days live on one graph,
+its cell, over all hours and all days of the data, can make likely enough. So all samples of all days have one graph,
 and another day is a test set too: `replace(domain, day=1).training()`.
 
 What the paper leaves open, and our choice: the region lies inside the box (or is centred on it, where it is larger), a
@@ -27,7 +26,7 @@ The built-in currents are not the paper's (a Copernicus forecast for 1 May 2020)
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -128,12 +127,12 @@ class Glider(Domain):
 
     @cached_property
     def region(self) -> "Region":
-        """Where it is: the cells, the sea, start and goal, and what entering costs."""
+        """The cells, the sea, start and goal, and the costs of entering."""
         return self._motion.region
 
     @property
     def credit(self) -> str:
-        """Whose currents these are."""
+        """The source of the currents."""
         return self._currents.credit
 
     def training(self, count: int | None = None, *, seed: int = 0) -> UMDP:
@@ -143,8 +142,7 @@ class Glider(Domain):
         """
         wanted = self.hours if count is None else whole_number("the number of forecasts", count, 1, self.hours)
         time = self.forecast_time()[np.linspace(0, self.hours - 1, wanted).round().astype(np.int64)]
-        east, north = self.region.water_of_states(time)
-        return self._motion.model(self, east, north, tuple(clock(moment) for moment in time))
+        return self._motion.forecasts(self, time)
 
     def sample(self, count: int, *, seed: int) -> UMDP:
         """Draw `count` unseen samples: currents at random times between the forecasts of the day, with noise."""
@@ -168,10 +166,9 @@ class Glider(Domain):
     def _reach(self) -> tuple[float, float, float, float]:
         """Return the box of all regions that may be drawn, with a cell around."""
         middle, half = self._middle()
-        north, east = (np.abs(half) + self.cell * (np.array([self.height, self.width]) / 2 + 1)) / _metres(middle[0])
-        return (
-            float(middle[0] - north), float(middle[0] + north), float(middle[1] - east), float(middle[1] + east),
-        )  # fmt: skip
+        reach = (half + self.cell * (np.array([self.height, self.width]) / 2 + 1)) / _metres(middle[0])
+        (south, west), (north, east) = middle - reach, middle + reach
+        return south, north, west, east
 
     def _middle(self) -> tuple[Array, Array]:
         """Return the middle of the box in degrees, and how far from it, in metres, that of a region may be."""
@@ -211,7 +208,7 @@ class Glider(Domain):
     @cached_property
     def _motion(self) -> "_Motion":
         """The region and the graph, drawn until the goal can be reached in all forecasts."""
-        self.forecast_time()  # what is wrong with the data is told before anything is drawn
+        self.forecast_time()  # report errors in the data before anything is drawn
         rng = np.random.default_rng(self.seed)
         fixed = self.start is not None and self.goal is not None and not self._middle()[1].any()
         reason = ""
@@ -219,8 +216,7 @@ class Glider(Domain):
             try:
                 motion = _Motion.of(self, self._draw(rng))
                 for day in range(self.days):
-                    time = self.forecast_time(day)
-                    motion.model(self, *motion.region.water_of_states(time), tuple(clock(t) for t in time))
+                    motion.forecasts(self, self.forecast_time(day))
             except BadInput as error:
                 reason = str(error)
             else:
@@ -315,14 +311,14 @@ class _Motion:
         """Return all outcomes that some current within its bounds makes likely enough."""
         state = np.repeat(np.flatnonzero(region.cells != region.goal), domain.headings)
         action = np.tile(np.arange(domain.headings), region.cells.size - 1)
-        (west, east), (south, north) = _bounds(domain, region)
-        sail_east, sail_north = _sail(domain, action)
-        drift_east = (sail_east + west[state]) * domain.seconds, (sail_east + east[state]) * domain.seconds
-        drift_north = (sail_north + south[state]) * domain.seconds, (sail_north + north[state]) * domain.seconds
-        edge = _edges(domain, float(np.abs([*drift_east, *drift_north]).max()))
+        drifts = [
+            ((sail + low[state]) * domain.seconds, (sail + high[state]) * domain.seconds)
+            for sail, (low, high) in zip(_sail(domain, action), _bounds(domain, region), strict=True)
+        ]  # the least and the largest, east and north
+        edge = _edges(domain, float(np.abs(drifts).max()))
         # A little below the threshold: rounding must not lose an outcome that a sample then has.
         likely = domain.threshold * (1 - 1e-9)
-        best_east, best_north = (_best_chance(edge, *drift, domain.noise) for drift in (drift_east, drift_north))
+        best_east, best_north = (_best_chance(edge, *drift, domain.noise) for drift in drifts)
         choice, rise, right = np.nonzero(best_north[:, :, None] * best_east[:, None, :] >= likely)
         middle = (edge.size - 2) // 2
         row, column = np.divmod(region.cells[state[choice]], domain.width)
@@ -347,6 +343,10 @@ class _Motion:
         )
         return cls(region, graph, edge, np.append(first, choice.size), choice, right, rise)
 
+    def forecasts(self, domain: Glider, time: Array) -> UMDP:
+        """Return the model with the currents of these times."""
+        return self.model(domain, *self.region.water_of_states(time), tuple(clock(moment) for moment in time))
+
     def model(self, domain: Glider, east: Array, north: Array, names: tuple[str, ...]) -> UMDP:
         """Return the model with these currents, [S, K] each."""
         graph, samples = self.graph, east.shape[1]
@@ -364,9 +364,9 @@ class _Motion:
     def _chance(self, domain: Glider, east: Array, north: Array) -> Array:  # [T, K]
         """Return the probability of each transition."""
         graph = self.graph
-        sail_east, sail_north = _sail(domain, graph.action)
+        sails, flows, indices = _sail(domain, graph.action), (east, north), (self.to_east, self.to_north)
         chance = np.ones((self.outcome_choice.size, east.shape[1]))
-        for sail, flow, index in ((sail_east, east, self.to_east), (sail_north, north, self.to_north)):
+        for sail, flow, index in zip(sails, flows, indices, strict=True):
             drift = (sail[:, None] + flow[graph.choice_state]) * domain.seconds  # [C, K]
             chance *= _interval_chance(self.edge, drift, domain.noise)[self.outcome_choice, index]
         chance[chance < domain.threshold] = 0.0
@@ -375,7 +375,7 @@ class _Motion:
         return np.add.reduceat(chance, self.outcome_ptr[:-1], axis=0)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _built_in() -> Currents:
     return Currents.load(BUILT_IN)
 
@@ -390,9 +390,7 @@ def _largest_piece(sea: Array) -> Array:
     from scipy.ndimage import label  # slow to import, and needed only here
 
     piece, count = label(sea, np.ones((3, 3)))
-    if count == 0:
-        return sea
-    return np.asarray(piece == 1 + np.bincount(piece[sea] - 1).argmax())
+    return np.asarray(piece == 1 + np.bincount(piece[sea] - 1).argmax()) if count else sea
 
 
 def _sail(domain: Glider, action: Array) -> tuple[Array, Array]:
@@ -401,18 +399,15 @@ def _sail(domain: Glider, action: Array) -> tuple[Array, Array]:
     return domain.speed * np.sin(angle), domain.speed * np.cos(angle)
 
 
-def _bounds(domain: Glider, region: Region) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+def _bounds(domain: Glider, region: Region) -> list[tuple[Array, Array]]:
     """Return the least and the largest current of each state, east and north, in all samples of all days.
 
     Between two forecasts a component is between theirs and the speed below the larger; then comes the noise.
     """
     time = np.concatenate([domain.forecast_time(day) for day in range(domain.days)])
-    east, north = region.water_of_states(time)
-    spare = NOISE_LIMIT * domain.current_noise * np.hypot(east, north).max(axis=1) + 1e-9
-    return (
-        (east.min(axis=1) - spare, east.max(axis=1) + spare),
-        (north.min(axis=1) - spare, north.max(axis=1) + spare),
-    )
+    flows = region.water_of_states(time)
+    spare = NOISE_LIMIT * domain.current_noise * np.hypot(*flows).max(axis=1) + 1e-9
+    return [(flow.min(axis=1) - spare, flow.max(axis=1) + spare) for flow in flows]
 
 
 def _edges(domain: Glider, farthest: float) -> Array:
@@ -434,9 +429,9 @@ def _interval_chance(edge: Array, mean: Array, noise: float) -> Array:  # [C, J,
 
 def _best_chance(edge: Array, low: Array, high: Array, noise: float) -> Array:  # [C, J]
     """Return the largest probability of each interval over all means from low to high."""
-    mean = np.clip((edge[:-1] + edge[1:]) / 2, low[:, None], high[:, None])
     from scipy.special import ndtr
 
+    mean = np.clip((edge[:-1] + edge[1:]) / 2, low[:, None], high[:, None])
     return np.asarray(ndtr((edge[1:] - mean) / noise) - ndtr((edge[:-1] - mean) / noise))
 
 

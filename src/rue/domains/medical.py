@@ -25,6 +25,8 @@ LEVELS = 20
 DAYS = 7
 TREATMENTS = 3
 CHANGES = np.arange(-3, 4)
+# For each health level, the levels that can follow, and the first change that leads to each.
+FOLLOWING = [np.unique(np.clip(h + CHANGES, 0, LEVELS - 1), return_index=True) for h in range(LEVELS)]
 
 
 @dataclass(frozen=True)
@@ -57,24 +59,15 @@ class Medical(Domain):
     @cached_property
     def graph(self) -> Graph:
         """States by day, then by health, then the end."""
-        treated, final = LEVELS * (DAYS - 1), LEVELS
-        length = np.append(np.tile(self._outcomes.repeat(TREATMENTS), DAYS - 1), np.ones(final, np.int64))
-        reached = [np.unique(_clip(h + CHANGES)) for h in range(LEVELS)]
-        successor = [
-            LEVELS * (day + 1) + reached[h] for day in range(DAYS - 1) for h in range(LEVELS) for _ in range(TREATMENTS)
-        ]
-        end = LEVELS * DAYS
+        treated, end = LEVELS * (DAYS - 1), LEVELS * DAYS
+        following = [level for level, _ in FOLLOWING for _ in range(TREATMENTS)]  # of each choice of a day
+        successor = [LEVELS * (day + 1) + level for day in range(DAYS - 1) for level in following]
+        length = [level.size for level in following] * (DAYS - 1) + [1] * LEVELS
         return Graph(
-            choice_ptr=np.concatenate(
-                (
-                    np.arange(treated) * TREATMENTS,
-                    treated * TREATMENTS + np.arange(final + 1),
-                    [treated * TREATMENTS + final],
-                )
-            ),
-            action=np.append(np.tile(np.arange(TREATMENTS), treated), np.full(final, TREATMENTS)),
+            choice_ptr=pointers([TREATMENTS] * treated + [1] * LEVELS + [0]),
+            action=np.append(np.tile(np.arange(TREATMENTS), treated), np.full(LEVELS, TREATMENTS)),
             trans_ptr=pointers(length),
-            successor=np.concatenate([*successor, np.full(final, end)]),
+            successor=np.concatenate([*successor, np.full(LEVELS, end)]),
             initial=self.initial_health,
             state_label=(*(f"(h={h}, d={d})" for d in range(DAYS) for h in range(LEVELS)), "end"),
             action_label=(*(f"treatment {i + 1}" for i in range(TREATMENTS)), "finish"),
@@ -89,8 +82,8 @@ class Medical(Domain):
         response = np.broadcast_to(response / response.sum(axis=-1, keepdims=True), (count, *self.nominal.shape))
         day = np.concatenate(
             [
-                np.add.reduceat(response[:, h, a], np.unique(_clip(h + CHANGES), return_index=True)[1], axis=1)
-                for h in range(LEVELS)
+                np.add.reduceat(response[:, h, a], first, axis=1)
+                for h, (_, first) in enumerate(FOLLOWING)
                 for a in range(TREATMENTS)
             ],
             axis=1,
@@ -100,12 +93,3 @@ class Medical(Domain):
         final = 0.05 * (LEVELS - 1 - health) + 2.0 * (health == 0)
         cost = np.append(np.zeros(LEVELS * (DAYS - 1) * TREATMENTS), final)
         return UMDP(self.graph, prob, np.repeat(cost[:, None], count, axis=1))
-
-    @cached_property
-    def _outcomes(self) -> Array:  # [health]
-        """How many different health levels can follow each."""
-        return np.array([np.unique(_clip(h + CHANGES)).size for h in range(LEVELS)])
-
-
-def _clip(health: Array) -> Array:
-    return np.asarray(np.clip(health, 0, LEVELS - 1))

@@ -15,7 +15,7 @@ Reading NetCDF needs xarray (the extra `ocean`); `Currents.load` does not.
 import importlib
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -70,12 +70,8 @@ class Currents:
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         shape = self.latitude.shape
-        for name, wanted in (
-            ("longitude", shape),
-            ("depth", shape),
-            ("east", (self.time.size, *shape)),
-            ("north", (self.time.size, *shape)),
-        ):
+        flow = (self.time.size, *shape)
+        for name, wanted in {"longitude": shape, "depth": shape, "east": flow, "north": flow}.items():
             if getattr(self, name).shape != wanted or len(shape) != 2:
                 raise BadInput(f"{name} of the currents has shape {getattr(self, name).shape}; expected {wanted}")
         if self.time.size == 0 or (np.diff(self.time) <= 0).any():
@@ -83,9 +79,8 @@ class Currents:
 
     def __repr__(self) -> str:
         hours, rows, columns = self.east.shape
-        return (
-            f"Currents({hours} times from {clock(self.time[0])} to {clock(self.time[-1])}, {rows} x {columns} places)"
-        )
+        first, last = clock(self.time[0]), clock(self.time[-1])
+        return f"Currents({hours} times from {first} to {last}, {rows} x {columns} places)"
 
     @cached_property
     def sea(self) -> Array:  # [Y, X]
@@ -99,20 +94,23 @@ class Currents:
         Bilinear between the four grid points around a place. A place is sea if the nearest of the four is; then land
         points among the four are left out and the weights of the others are divided by their sum.
         """
-        row, column = self._mesh.locate(latitude, longitude)
+        row, column = locate(self.latitude, self.longitude, latitude, longitude)
         outside = np.isnan(row)
         if outside.any():
             place = np.flatnonzero(outside.ravel())[0]
             raise BadInput(
                 f"the place {latitude.flat[place]:.4f} N {longitude.flat[place]:.4f} E is outside the currents' grid; "
-                f"expected a place on it, {self._extent()}; {in_all(int(outside.sum()), 'place')}"
+                f"expected a place on it, {_extent(self.latitude, self.longitude)}; "
+                f"{in_all(int(outside.sum()), 'place')}"
             )
         corner, weight, sea = _weights(row, column, self.sea)
-        return Currents(
-            self.time, latitude, longitude,
-            _mean(self.east, corner, weight, sea), _mean(self.north, corner, weight, sea),
-            _mean(self.depth[None], corner, weight, sea)[0], self.credit,
-        )  # fmt: skip
+
+        def mean(field: Array) -> Array:  # [H, Y, X]
+            known = np.nan_to_num(field.reshape(len(field), -1))
+            return np.where(sea, sum(known[:, corner[i]] * weight[i] for i in range(4)), np.nan)
+
+        east, north, depth = mean(self.east), mean(self.north), mean(self.depth[None])[0]
+        return Currents(self.time, latitude, longitude, east, north, depth, self.credit)
 
     def when(self, time: Array) -> tuple[Array, Array]:  # [times, Y, X] each
         """Return east and north at other times, in seconds since 1970 and in any order, by linear interpolation."""
@@ -157,28 +155,12 @@ class Currents:
             with np.load(path, allow_pickle=False) as file:
                 if str(file["format"]) != FORMAT:
                     raise ValueError(f"the format is {file['format']}")
-                depth = file["depth"] * DEPTH_UNIT
-                return cls(
-                    file["time"].astype(float),
-                    file["latitude"] * DEGREE_UNIT,
-                    file["longitude"] * DEGREE_UNIT,
-                    _unpack(file["east"]),
-                    _unpack(file["north"]),
-                    np.where(depth > 0, depth, np.nan),
-                    str(file["credit"]),
-                )
+                place = file["latitude"] * DEGREE_UNIT, file["longitude"] * DEGREE_UNIT
+                flow = _unpack(file["east"]), _unpack(file["north"])
+                depth = np.where(file["depth"] > 0, file["depth"] * DEPTH_UNIT, np.nan)
+                return cls(file["time"], *place, *flow, depth, str(file["credit"]))
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise BadFile(f"{path}: {error}; expected a file written by Currents.save") from None
-
-    @cached_property
-    def _mesh(self) -> "_Mesh":
-        return _Mesh(self.latitude, self.longitude)
-
-    def _extent(self) -> str:
-        return (
-            f"within {self.latitude.min():.3f} to {self.latitude.max():.3f} N, "
-            f"{self.longitude.min():.3f} to {self.longitude.max():.3f} E"
-        )
 
 
 def read_currents(
@@ -201,17 +183,20 @@ def read_currents(
         rows, columns = _window(latitude, longitude, box, path)
         latitude, longitude = latitude[rows, columns], longitude[rows, columns]
         time, hours = _times(data, times, path)
-        cut = _Cut(data, across, rows, columns, hours, float(depth), str(path))
+        part = data.isel({across[0]: rows, across[1]: columns})
+        cut = _Cut(part, across, hours, float(depth), str(path))
         east, north = _east_north(cut, latitude, longitude)
-        floor = _find(data, FLOOR)
-        if bathymetry is None and floor is None:
+        if bathymetry is not None:
+            level = _floor(bathymetry, latitude, longitude)
+        elif (floor := _find(part, FLOOR)) is not None:
+            level = cut.plane(floor)
+        else:
             raise BadInput(
                 f"{path}: there is no bathymetry ({_names(FLOOR)}); expected one there or in bathymetry=FILE"
             )
-        level = cut.plane(floor) if bathymetry is None else _floor(bathymetry, latitude, longitude)
-        credit = _credit(data)
-    level = np.where(level > 0, level, np.nan)
-    return Currents(time, latitude, longitude, *_only_sea(east, north, level), level, credit)
+        level = np.where(np.isfinite(level) & (level > 0), level, np.nan)
+        currents = Currents(time, latitude, longitude, east, north, level, _credit(data))
+    return replace(currents, east=np.where(currents.sea, east, np.nan), north=np.where(currents.sea, north, np.nan))
 
 
 def clock(time: float) -> str:
@@ -219,63 +204,57 @@ def clock(time: float) -> str:
     return str(np.datetime64(round(float(time)), "s"))[:16].replace("T", " ") + " UTC"
 
 
-@dataclass(frozen=True, eq=False)
-class _Mesh:
-    """A grid of places, which need not lie along parallels and meridians."""
+def locate(grid_latitude: Array, grid_longitude: Array, latitude: Array, longitude: Array) -> tuple[Array, Array]:
+    """Return row and column of places on a grid as fractions; nan outside the grid.
 
-    latitude: Array  # [Y, X]
-    longitude: Array  # [Y, X]
+    The grid need not lie along parallels and meridians. Newton's method on the bilinear map of the grid cell that holds
+    the current guess, from the nearest grid point. By hand, since scipy interpolates on triangles, which gives other
+    currents than the model's bilinear cells.
+    """
+    from scipy.spatial import cKDTree  # slow to import, and needed here alone
 
-    def chart(self, latitude: Array, longitude: Array) -> tuple[Array, Array]:
+    def chart(latitude: Array, longitude: Array) -> Array:
         """Return east and north of the grid's middle, in degrees of latitude: a plane with nearly square grid cells.
 
         Grid and places go through the same map, so that its distortion over the whole grid does not matter.
         """
-        middle = float(self.longitude.flat[self.longitude.size // 2])
+        middle = float(grid_longitude.flat[grid_longitude.size // 2])
         turn = (np.asarray(longitude, float) - middle + 180.0) % 360.0 - 180.0
-        shrink = np.cos(np.deg2rad(self.latitude.mean()))
-        return turn * shrink, np.asarray(latitude, float) - self.latitude.mean()
+        shrink = np.cos(np.deg2rad(grid_latitude.mean()))
+        return np.stack([turn * shrink, np.asarray(latitude, float) - grid_latitude.mean()])
 
-    @cached_property
-    def _plane(self) -> tuple[Array, Array]:
-        return self.chart(self.latitude, self.longitude)
+    rows, columns = grid_latitude.shape
+    plane = chart(grid_latitude, grid_longitude)  # [2, Y, X]
+    target = chart(latitude, longitude).reshape(2, -1)
+    _, nearest = cKDTree(plane.reshape(2, -1).T).query(target.T)
+    row, column = (index.astype(float) for index in np.divmod(nearest, columns))
+    size = sum(float(np.median(np.abs(np.diff(plane, axis=axis)).sum(axis=0))) for axis in (1, 2))
+    for _ in range(NEWTON_STEPS):
+        place, down, right = _bilinear(plane, row, column)
+        miss = target - place
+        area = down[0] * right[1] - down[1] * right[0]
+        area = np.where(np.abs(area) > 1e-12 * size**2, area, np.inf)
+        row = np.clip(row + (miss[0] * right[1] - miss[1] * right[0]) / area, -1.0, rows)
+        column = np.clip(column + (down[0] * miss[1] - down[1] * miss[0]) / area, -1.0, columns)
+        if np.abs(miss).max() < 1e-12 * size:
+            break
+    missed = np.abs(target - _bilinear(plane, row, column)[0]).max(axis=0) > BORDER * size
+    inside = ~missed & (row > -BORDER) & (row < rows - 1 + BORDER)
+    inside &= (column > -BORDER) & (column < columns - 1 + BORDER)
+    shape = np.shape(latitude)
+    row = np.where(inside, np.clip(row, 0, rows - 1), np.nan).reshape(shape)
+    return row, np.where(inside, np.clip(column, 0, columns - 1), np.nan).reshape(shape)
 
-    def locate(self, latitude: Array, longitude: Array) -> tuple[Array, Array]:
-        """Return row and column of places as fractions; nan outside the grid.
 
-        Newton's method on the bilinear map of the grid cell that holds the current guess, from the nearest grid point.
-        By hand, since scipy interpolates on triangles, which gives other currents than the model's bilinear cells.
-        """
-        rows, columns = self.latitude.shape
-        plane = np.stack(self._plane)  # [2, Y, X]
-        target = np.stack(self.chart(latitude, longitude)).reshape(2, -1)
-        from scipy.spatial import cKDTree  # slow to import, and needed here alone
-
-        _, nearest = cKDTree(plane.reshape(2, -1).T).query(target.T)
-        row, column = (index.astype(float) for index in np.divmod(nearest, columns))
-        size = sum(float(np.median(np.abs(np.diff(plane, axis=axis)).sum(axis=0))) for axis in (1, 2))
-        for _ in range(NEWTON_STEPS):
-            place, down, right = _bilinear(plane, row, column)
-            miss = target - place
-            area = down[0] * right[1] - down[1] * right[0]
-            area = np.where(np.abs(area) > 1e-12 * size**2, area, np.inf)
-            row = np.clip(row + (miss[0] * right[1] - miss[1] * right[0]) / area, -1.0, rows)
-            column = np.clip(column + (down[0] * miss[1] - down[1] * miss[0]) / area, -1.0, columns)
-            if np.abs(miss).max() < 1e-12 * size:
-                break
-        missed = np.abs(target - _bilinear(plane, row, column)[0]).max(axis=0) > BORDER * size
-        inside = ~missed & (row > -BORDER) & (row < rows - 1 + BORDER)
-        inside &= (column > -BORDER) & (column < columns - 1 + BORDER)
-        shape = np.shape(latitude)
-        row = np.where(inside, np.clip(row, 0, rows - 1), np.nan).reshape(shape)
-        return row, np.where(inside, np.clip(column, 0, columns - 1), np.nan).reshape(shape)
+def _cell(row: Array, column: Array, shape: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
+    """Return the first row and column of the grid cell that holds each place, and how far down and right it lies."""
+    top, left = (np.clip(np.floor(x), 0, n - 2).astype(np.int64) for x, n in zip((row, column), shape, strict=True))
+    return top, left, row - top, column - left
 
 
 def _bilinear(plane: Array, row: Array, column: Array) -> tuple[Array, Array, Array]:
     """Return the point of the plane at fractional row and column, and its derivatives by both."""
-    top = np.clip(np.floor(row), 0, plane.shape[1] - 2).astype(np.int64)
-    left = np.clip(np.floor(column), 0, plane.shape[2] - 2).astype(np.int64)
-    down, right = row - top, column - left
+    top, left, down, right = _cell(row, column, plane.shape[1:])
     a, b = plane[:, top, left], plane[:, top, left + 1]
     c, d = plane[:, top + 1, left], plane[:, top + 1, left + 1]
     place = (1 - down) * ((1 - right) * a + right * b) + down * ((1 - right) * c + right * d)
@@ -284,22 +263,12 @@ def _bilinear(plane: Array, row: Array, column: Array) -> tuple[Array, Array, Ar
 
 def _weights(row: Array, column: Array, sea: Array) -> tuple[Array, Array, Array]:
     """Return the four grid points around each place, their weights without land, and which places are sea."""
-    rows, columns = sea.shape
-    top = np.clip(np.floor(row), 0, rows - 2).astype(np.int64)
-    left = np.clip(np.floor(column), 0, columns - 2).astype(np.int64)
-    down, right = row - top, column - left
-    corner = np.stack([(top + i) * columns + left + j for i in (0, 1) for j in (0, 1)])
+    top, left, down, right = _cell(row, column, sea.shape)
+    corner = np.stack([(top + i) * sea.shape[1] + left + j for i in (0, 1) for j in (0, 1)])
     weight = np.stack([(down if i else 1 - down) * (right if j else 1 - right) for i in (0, 1) for j in (0, 1)])
     wet = np.take_along_axis(sea.ravel()[corner], weight.argmax(axis=0)[None], axis=0)[0]
     weight = weight * sea.ravel()[corner]
     return corner, weight / np.where(wet, weight.sum(axis=0), 1.0), wet
-
-
-def _mean(field: Array, corner: Array, weight: Array, sea: Array) -> Array:
-    """Return the weighted mean of a field [H, Y, X] over four corners; nan on land."""
-    known = np.nan_to_num(field.reshape(len(field), -1))
-    total = sum(known[:, corner[i]] * weight[i] for i in range(4))
-    return np.where(sea, total, np.nan)
 
 
 def _pack(field: Array, sea: Array) -> Array:
@@ -311,11 +280,6 @@ def _pack(field: Array, sea: Array) -> Array:
 def _unpack(packed: Array) -> Array:
     whole = np.cumsum(packed, axis=0, dtype=np.int16)
     return np.where(whole == LAND, np.nan, whole * SPEED_UNIT)
-
-
-def _only_sea(east: Array, north: Array, level: Array) -> tuple[Array, Array]:
-    sea = np.isfinite(east).all(axis=0) & np.isfinite(north).all(axis=0) & np.isfinite(level)
-    return np.where(sea, east, np.nan), np.where(sea, north, np.nan)
 
 
 def _check_there(path: Path) -> None:
@@ -334,7 +298,7 @@ def _open(path: str | Path) -> Any:
     _check_there(Path(path))
     try:
         return xarray.open_dataset(path, decode_timedelta=False)
-    except Exception as error:  # its backends raise whatever they like
+    except Exception as error:  # the backends of xarray raise errors of many kinds
         raise BadFile(f"{path}: cannot be read ({str(error)[:200]}); expected a NetCDF file") from None
 
 
@@ -361,22 +325,20 @@ def _places(data: Any, path: str | Path) -> tuple[Array, Array, tuple[str, str]]
     if latitude is None or longitude is None:
         missing = "latitude" if latitude is None else "longitude"
         raise BadInput(f"{path}: there is no {missing}; expected {_names(LATITUDE)} and {_names(LONGITUDE)}")
-    if latitude.ndim == 1 and longitude.ndim == 1:
-        across = (str(latitude.dims[0]), str(longitude.dims[0]))
-        grid = list(np.meshgrid(latitude.values, longitude.values, indexing="ij"))
-    elif latitude.ndim == 2 and set(latitude.dims) == set(longitude.dims):
-        across = (str(latitude.dims[0]), str(latitude.dims[1]))
-        grid = [latitude.values, longitude.transpose(*latitude.dims).values]
-    else:
+    axes = tuple(dict.fromkeys((*latitude.dims, *longitude.dims)))
+    if len(axes) != 2:
         raise BadInput(
             f"{path}: latitude and longitude have the axes {latitude.dims} and {longitude.dims}; expected one or two"
         )
-    north, east = (np.asarray(array, float) for array in grid)
+    north, east = (
+        np.asarray(place.broadcast_like(other).transpose(*axes).values, float)
+        for place, other in ((latitude, longitude), (longitude, latitude))
+    )
     if min(north.shape) < 2:
         raise BadInput(f"{path}: the grid has {north.shape[0]} x {north.shape[1]} points; expected 2 x 2 or more")
     if not (np.isfinite(north).all() and np.isfinite(east).all()):
         raise BadInput(f"{path}: latitude or longitude is missing at some grid points; expected it at all")
-    return north, east, across
+    return north, east, (str(axes[0]), str(axes[1]))
 
 
 def _window(latitude: Array, longitude: Array, box: Box | None, path: str | Path) -> tuple[slice, slice]:
@@ -389,14 +351,19 @@ def _window(latitude: Array, longitude: Array, box: Box | None, path: str | Path
     up, right = south + along * (north - south), west + along * (east - west)
     side = np.concatenate([up, up, np.full(21, south), np.full(21, north)])
     other = np.concatenate([np.full(21, west), np.full(21, east), right, right])
-    row, column = _Mesh(latitude, longitude).locate(side, other)
+    row, column = locate(latitude, longitude, side, other)
     if np.isnan(row).any():
         raise BadInput(
             f"{path}: the box {south:g} to {north:g} N, {west:g} to {east:g} E is not inside the grid, which lies "
-            f"within {latitude.min():.3f} to {latitude.max():.3f} N, {longitude.min():.3f} to {longitude.max():.3f} E"
+            f"{_extent(latitude, longitude)}"
         )
     rows, columns = (slice(max(int(index.min()) - 1, 0), int(np.ceil(index.max())) + 2) for index in (row, column))
     return rows, columns
+
+
+def _extent(latitude: Array, longitude: Array) -> str:
+    north, east = (f"{array.min():.3f} to {array.max():.3f}" for array in (latitude, longitude))
+    return f"within {north} N, {east} E"
 
 
 def check_box(box: Box) -> Box:
@@ -442,18 +409,16 @@ def _times(data: Any, times: tuple[str, str] | None, path: str | Path) -> tuple[
 class _Cut:
     """The part of a file that is wanted."""
 
-    data: Any
-    across: tuple[str, str]
-    rows: slice
-    columns: slice
-    hours: tuple[str | None, Array]
+    data: Any  # at the places wanted
+    across: tuple[str, str]  # the axes of latitude and longitude
+    hours: tuple[str | None, Array]  # the time axis, and the places along it
     depth: float
     path: str
 
     def field(self, variable: Any) -> Array:  # [H, Y, X]
         """Return a current at the times, the level and the places wanted."""
+        self._check_axes(variable)
         axis, index = self.hours
-        variable = self._across(variable)
         if axis in variable.dims:
             variable = variable.isel({axis: index})
         elif index.size > 1:
@@ -466,17 +431,16 @@ class _Cut:
 
     def plane(self, variable: Any) -> Array:  # [Y, X]
         """Return a field without time; the first where there are several."""
-        variable = self._across(variable)
+        self._check_axes(variable)
         variable = variable.isel({dim: 0 for dim in variable.dims if dim not in self.across})
         return np.asarray(variable.transpose(*self.across).values, float)
 
-    def _across(self, variable: Any) -> Any:
+    def _check_axes(self, variable: Any) -> None:
         if not set(self.across) <= set(variable.dims):
             raise BadInput(
                 f"{self.path}: {variable.name} has the axes {variable.dims}; expected {self.across[0]} and "
                 f"{self.across[1]} among them, as latitude and longitude have"
             )
-        return variable.isel({self.across[0]: self.rows, self.across[1]: self.columns})
 
     def _level(self, variable: Any, axis: str) -> int:
         """Return the level nearest to the depth wanted. Levels count upward in some files."""
@@ -496,9 +460,8 @@ class _Cut:
 
 def _east_north(cut: _Cut, latitude: Array, longitude: Array) -> tuple[Array, Array]:
     """Return both components, as the file has them or turned from the grid's axes."""
-    data = cut.data
     for x, y, turned in ((EAST, NORTH, False), (GRID_X, GRID_Y, True)):
-        first, second = _find(data, x), _find(data, y)
+        first, second = _find(cut.data, x), _find(cut.data, y)
         if first is None or second is None:
             continue
         for variable in (first, second):
@@ -506,36 +469,27 @@ def _east_north(cut: _Cut, latitude: Array, longitude: Array) -> tuple[Array, Ar
             if units is not None and units.strip() not in SPEED_UNITS:
                 raise BadInput(f"{cut.path}: {variable.name} is in {units!r}; expected m s-1")
         u, v = cut.field(first), cut.field(second)
-        return _turn(cut, u, v, latitude, longitude) if turned else (u, v)
+        if not turned:
+            return u, v
+        (east_y, north_y), (east_x, north_x) = (_direction(cut, axis, latitude, longitude) for axis in (0, 1))
+        return u * east_x + v * east_y, u * north_x + v * north_y
     raise BadInput(
         f"{cut.path}: there are no currents; expected {_names(EAST)} and {_names(NORTH)}, "
         f"or along the grid {_names(GRID_X)} and {_names(GRID_Y)}"
     )
 
 
-def _turn(cut: _Cut, u: Array, v: Array, latitude: Array, longitude: Array) -> tuple[Array, Array]:
-    """Return currents along the grid's x and y axes, towards east and north."""
-    (east_y, north_y), (east_x, north_x) = (
-        _direction(latitude, longitude, axis, _sense(cut.data, name)) for axis, name in enumerate(cut.across)
-    )
-    return u * east_x + v * east_y, u * north_x + v * north_y
-
-
-def _direction(latitude: Array, longitude: Array, axis: int, sense: float) -> tuple[Array, Array]:
+def _direction(cut: _Cut, axis: int, latitude: Array, longitude: Array) -> tuple[Array, Array]:
     """Return the unit vector (east, north) along an axis of the grid, in which its coordinate rises."""
     order: Literal[1, 2] = 2 if latitude.shape[axis] > 2 else 1
     north = np.gradient(latitude, axis=axis, edge_order=order)
     turn = np.unwrap(longitude, period=360.0, axis=axis)
     east = np.gradient(turn, axis=axis, edge_order=order) * np.cos(np.deg2rad(latitude))
+    coordinate = cut.data.variables.get(cut.across[axis])
+    known = coordinate is not None and coordinate.ndim == 1
+    sense = -1.0 if known and float(coordinate.values[-1]) < float(coordinate.values[0]) else 1.0
     length = np.hypot(east, north) * sense
     return east / length, north / length
-
-
-def _sense(data: Any, axis: str) -> float:
-    """Return −1 where the coordinate of an axis falls along it: a current is positive where its coordinate rises."""
-    coordinate = data.variables.get(axis)
-    falls = coordinate is not None and coordinate.ndim == 1 and coordinate.size > 1
-    return -1.0 if falls and float(coordinate.values[-1]) < float(coordinate.values[0]) else 1.0
 
 
 def _floor(path: str | Path, latitude: Array, longitude: Array) -> Array:
@@ -545,14 +499,13 @@ def _floor(path: str | Path, latitude: Array, longitude: Array) -> Array:
         if variable is None:
             raise BadInput(f"{path}: there is no bathymetry; expected {_names(FLOOR)}")
         north, east, across = _places(data, path)
-        cut = _Cut(data, across, slice(None), slice(None), (None, np.arange(1)), 0.0, str(path))
-        level = cut.plane(variable)
+        level = _Cut(data, across, (None, np.arange(1)), 0.0, str(path)).plane(variable)
     still = np.zeros((1, *level.shape))
     return Currents(np.zeros(1), north, east, still, still, level, "").at(latitude, longitude).depth
 
 
 def _credit(data: Any) -> str:
-    """Return whom to thank, in the file's own words."""
+    """Return the credit and the licence that the file names."""
     words = [str(data.attrs[key]) for key in ("credit", "attribution", "institution", "source") if key in data.attrs]
     licence = [str(data.attrs[key]) for key in ("license", "licence") if key in data.attrs]
     return "; ".join([*words[:1], *licence[:1]])

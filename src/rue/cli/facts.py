@@ -1,0 +1,74 @@
+"""Facts about solutions and evaluations, as `--json` prints them, and reasons of infinite regrets."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rue import parsing
+from rue.cli.printing import say
+from rue.diagnosis import Diagnosis, diagnose
+from rue.judge import Evaluation
+from rue.model import UMDP
+from rue.policy import Policy
+from rue.solution import Solution, Status
+
+
+def solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
+    """Return a solution as `--json` prints it."""
+    return {
+        "method": parsing.short_name(solution.solver),
+        "solver": solution.solver.name,
+        "parameters": asdict(solution.solver),
+        "status": solution.status.value,
+        "objective": {"measures": solution.solver.measures, **asdict(solution.objective)},
+        "max_regret": asdict(solution.max_regret),
+        "gap": solution.gap,
+        "mean_regret": solution.mean_regret,
+        "regret": {model.sample_name(k): regret for k, regret in enumerate(solution.regret)},
+        "seconds": solution.seconds,
+        "counters": dict(solution.counters),
+        "diagnosis": diagnosis_facts(diagnosis_of_solution(model, solution)),
+    }
+
+
+def verdict_facts(model: UMDP, verdict: Evaluation) -> dict[str, Any]:
+    """Return an evaluation as `--json` prints it."""
+    return {
+        "max_regret": verdict.max_regret,
+        "mean_regret": verdict.mean_regret,
+        "worst_sample": verdict.worst_sample,
+        "error": verdict.error,
+        "samples": [model.sample_name(k) for k in range(model.samples)],
+        "value": verdict.value.tolist(),
+        "optimal": verdict.optimal.tolist(),
+        "regret": verdict.regret.tolist(),
+    }
+
+
+def is_solved(solution: Solution) -> bool:
+    """Return whether the solver finished with a policy of finite regret: exit status 0, otherwise 1."""
+    return solution.status is Status.SOLVED and math.isfinite(solution.max_regret.upper)
+
+
+def diagnosis_of_solution(model: UMDP, solution: Solution) -> Diagnosis | None:
+    """Return why a solution has infinite regret or its solver found no policy; None if neither is so."""
+    found = diagnosis_of_policy(model, solution.policy, solution.regret)
+    return diagnose(model) if found is None and solution.status is Status.INFEASIBLE else found
+
+
+def diagnosis_of_policy(model: UMDP, policy: Policy, regret: Sequence[float]) -> Diagnosis | None:
+    """Return why a policy has infinite regret; None if it has not."""
+    infinite = [k for k, value in enumerate(regret) if math.isinf(value)]
+    return diagnose(model, policy, infinite=infinite) if infinite else None
+
+
+def diagnosis_facts(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
+    """Return a diagnosis as `--json` prints it."""
+    return None if diagnosis is None else diagnosis.facts()
+
+
+def say_diagnosis(facts: Mapping[str, Any] | None) -> None:
+    """Print the lines of a diagnosis, if there is one."""
+    for line in () if facts is None else facts["lines"]:
+        say(line)
