@@ -2,10 +2,8 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
 from rue._arrays import Array
-from rue._jit import declare, helper, kernel
+from rue._jit import declare, kernel
 
 
 class ControllerArrays(NamedTuple):
@@ -33,26 +31,27 @@ declare(ControllerArrays, "L1 I1 F1 L1 I1 I1 F1 b1")
 declare(SampleArrays, "L1 f1 f1")
 
 
-@helper
-def _drawn(draw, weight, first, last):
-    """Return the index from `first` on in whose weight the draw falls; the last one if rounding leaves a rest."""
-    for i in range(first, last):
-        draw -= weight[i]
-        if draw < 0.0:
-            return i
-    return last - 1
-
-
 @kernel("generator ControllerArrays SampleArrays int f1 l1 b1")
 def simulate_episodes(rng, policy, sample, max_steps, cost, steps, reached):
     """Run all episodes and fill in their cost, their steps, and whether they reached a goal."""
-    starts = np.int64(policy.start_node.size)
     for episode in range(cost.size):
-        node = policy.start_node[_drawn(rng.random(), policy.start_weight, np.int64(0), starts)]
+        draw = rng.random()
+        node = policy.start_node[policy.start_node.size - 1]
+        for i in range(policy.start_node.size):
+            draw -= policy.start_weight[i]
+            if draw < 0.0:
+                node = policy.start_node[i]
+                break
         paid = 0.0
         count = 0
         while not policy.at_goal[node] and count < max_steps:
-            entry = _drawn(rng.random(), policy.weight, policy.entry_ptr[node], policy.entry_ptr[node + 1])
+            draw = rng.random()
+            entry = policy.entry_ptr[node + 1] - 1
+            for e in range(policy.entry_ptr[node], policy.entry_ptr[node + 1]):
+                draw -= policy.weight[e]
+                if draw < 0.0:
+                    entry = e
+                    break
             paid += sample.cost[policy.choice[entry]]
             count += 1
             first = sample.trans_ptr[policy.choice[entry]] - policy.next_ptr[entry]
