@@ -66,7 +66,7 @@ class Diagnosis:
     model: UMDP
     lost: tuple[Lost, ...]
     slow: tuple[int, ...]  # samples in which it reaches a goal, but so late that its cost cannot be told from infinite
-    proper: Proper  # what a policy must look at to reach a goal in every sample: the state, its memory; or none does
+    proper: Proper  # what a policy must depend on to reach a goal in every sample: the state, its memory; or none does
     switching: bool  # whether some policy reaches a goal even if the sample changes at every step
     clash: Clash | None
 

@@ -25,7 +25,7 @@ sample every n steps, is the robust cost of the n-step option model.
 n: `adversary_regret` is that upper bound. For a fixed policy it does not rise from n to k·n, as the adversary has fewer
 chances to change the sample. Its second half says the same of the best policies with n-step and with k·n-step
 options. That needs history-dependent options: an option of k·n steps must be able to do what k options of n steps do,
-each of which knows the state where it began. For options that look at state and time alone, which are those of the
+each of which knows the state where it began. For options that depend on state and time alone, which are those of the
 paper's method, it is false (`tests/data/cases/prop5.json`: 0 for n = 2 and 5 for n = 4).
 
 *The adversary* moves at steps 0, n, 2n, … He sees the node of the controller, but no draw before it is made: neither
@@ -118,16 +118,9 @@ def constants(model: UMDP, policy: Policy, *, visited: bool = False) -> Constant
     if np.isfinite(steps):
         one_step = delta_cost + 2 * delta_value + 2 * delta_transition * most_cost * steps
         bound = one_step * steps * (1 + 8 * EPSILON) if steps > 0 else 0.0
-    return Constants(
-        delta_C=delta_cost,
-        delta_T=delta_transition,
-        delta_V=delta_value,
-        C_max=most_cost,
-        H=steps,
-        bound=bound,
-        adversary=adversary.regret(values),
-        true=Interval(max(verdict.max_regret - verdict.error, 0.0), verdict.at_most),
-    )
+    true = Interval(max(verdict.max_regret - verdict.error, 0.0), verdict.at_most)
+    regret = adversary.regret(values)
+    return Constants(delta_cost, delta_transition, delta_value, most_cost, steps, bound, regret, true)
 
 
 def adversary_regret(model: UMDP, policy: Policy, steps: int = 1) -> Interval:

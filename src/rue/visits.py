@@ -139,15 +139,10 @@ class PolicyChain:
 
 def _departures(chain: PolicyChain, passing: Array, leave: Array) -> Array:  # [N]
     """Return how often each node is left for another one, with a proof that the errors are small."""
-    size = int(passing.sum())
-    place = np.full(passing.size, size)
-    place[passing] = np.arange(size)
-    use = passing[chain.source] & (chain.source != chain.target)
+    size, place = int(passing.sum()), np.cumsum(passing) - 1
+    use = passing[chain.source] & passing[chain.target] & (chain.source != chain.target)
     source, target = place[chain.source[use]], place[chain.target[use]]
-    step = chain.prob[use] / leave[chain.source[use]]
-    inside = target < size
-    start = chain.start[passing]
-    step, source, target = step[inside], source[inside], target[inside]
+    step, start = chain.prob[use] / leave[chain.source[use]], chain.start[passing]
     departures = _sum_of_steps(target, source, step, start, lambda rest: float(rest.sum()) <= TOLERANCE)
     longest = _sum_of_steps(source, target, step, np.ones(size), lambda rest: float(rest.max(initial=0.0)) <= 0.5)
     off = np.abs(start + np.bincount(target, step * departures[source], size) - departures)
