@@ -161,7 +161,9 @@ def test_entries_are_visits_from_other_states(model, data):
     policy = data.draw(st.sampled_from(list(naive.policies())))
     assume(all(naive.policy_value(policy, k, naive.initial) != INF for k in range(model.samples)))
     search = _PolicySearch.build(model, rue.optimal_values(model))
-    entered = search.entries(np.where(np.array(policy) >= 0, policy, 0))
+    with pytest.MonkeyPatch.context() as patch:  # slow chains take many thousand sweeps; the search makes do with fewer
+        patch.setattr(rue.mixture, "SWEEPS", 1_000_000)
+        entered = search.entries(np.where(np.array(policy) >= 0, policy, 0))
     for k in range(model.samples):
         for s in np.flatnonzero(~graph.goal):
             # A unit is paid for each arrival: at the end of moves from elsewhere, and once at the start.

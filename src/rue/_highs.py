@@ -37,6 +37,13 @@ OPTIONS: dict[str, bool | int | float | str] = {
 }
 
 
+# What HiGHS calls the numbers of a program besides those of the matrix.
+NUMBERS = {
+    "cost": "col_cost_", "lower": "col_lower_", "upper": "col_upper_", "row_lower": "row_lower_",
+    "row_upper": "row_upper_",
+}  # fmt: skip
+
+
 class Ended(StrEnum):
     """Why a solve stopped."""
 
@@ -63,62 +70,41 @@ _running: list["Program"] = []
 class Program:
     """A kept program. Matrix entries are triplets (row, column, value) in any order; repeated ones add up.
 
-    `gap` is the difference between objective and bound at which a mixed-integer program counts as solved, `nodes` the
-    most nodes that it may branch on.
+    `numbers` are cost, lower, upper, value, row_lower and row_upper. `gap` is the difference between objective and
+    bound at which a mixed-integer program counts as solved, `nodes` the most nodes that it may branch on.
     """
 
     def __init__(
-        self,
-        *,
-        cost: Array,
-        lower: Array,
-        upper: Array,
-        row: Array,
-        column: Array,
-        value: Array,
-        row_lower: Array,
-        row_upper: Array,
-        integral: Array | None = None,
-        gap: float = TOLERANCE,
-        nodes: int | None = None,
-    ) -> None:
+        self, *, row: Array, column: Array, integral: Array | None = None, gap: float = TOLERANCE,
+        nodes: int | None = None, **numbers: Array,
+    ) -> None:  # fmt: skip
         import highspy
 
+        columns, rows = numbers["cost"].size, numbers["row_lower"].size
         self._options = OPTIONS | {"mip_abs_gap": gap} | ({} if nodes is None else {"mip_max_nodes": nodes})
-        self._whole = integral is not None and bool(integral.any())
         self._lp = highspy.HighsLp()
-        self._lp.num_col_, self._lp.num_row_ = cost.size, row_lower.size
+        self._lp.num_col_, self._lp.num_row_ = columns, rows
         matrix = self._lp.a_matrix_
         matrix.format_ = highspy.MatrixFormat.kRowwise
-        key, self._place = np.unique(row * np.int64(cost.size) + column, return_inverse=True)
-        matrix.start_ = np.searchsorted(key, np.arange(row_lower.size + 1) * np.int64(cost.size)).astype(np.int32)
-        matrix.index_ = (key % cost.size).astype(np.int32)
+        key, self._place = np.unique(row * np.int64(columns) + column, return_inverse=True)
+        matrix.start_ = np.searchsorted(key, np.arange(rows + 1) * np.int64(columns)).astype(np.int32)
+        matrix.index_ = (key % columns).astype(np.int32)
+        self._whole = integral is not None and bool(integral.any())
         if integral is not None and self._whole:
             kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
             self._lp.integrality_ = [kinds[int(i)] for i in integral]
         self._highs: Any = None
         self._cancelled = False
         self._basis: Any = None
-        self.change(cost=cost, lower=lower, upper=upper, value=value, row_lower=row_lower, row_upper=row_upper)
+        self.change(**numbers)
 
-    def change(
-        self,
-        *,
-        value: Array | None = None,
-        cost: Array | None = None,
-        lower: Array | None = None,
-        upper: Array | None = None,
-        row_lower: Array | None = None,
-        row_upper: Array | None = None,
-    ) -> None:
-        """Overwrite numbers; `value` in the order of the triplets the program was built from."""
-        if value is not None:
-            self._lp.a_matrix_.value_ = np.bincount(self._place, weights=value).astype(float)
-        named = {"col_cost_": cost, "col_lower_": lower, "col_upper_": upper}
-        named |= {"row_lower_": row_lower, "row_upper_": row_upper}
-        for name, array in named.items():
-            if array is not None:
-                setattr(self._lp, name, array)
+    def change(self, **numbers: Array) -> None:
+        """Overwrite some of the numbers; `value` in the order of the triplets the program was built from."""
+        for name, array in numbers.items():
+            if name == "value":
+                self._lp.a_matrix_.value_ = np.bincount(self._place, weights=array).astype(float)
+            else:
+                setattr(self._lp, NUMBERS[name], array)
 
     def solve(self, seconds: float = math.inf, start: tuple[Array, Array] | None = None) -> Result:
         """Solve the program as it is now. `start` gives (columns, values) of a solution to begin from, in part."""

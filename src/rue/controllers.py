@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rue import structure_kernels as reach
-from rue._arrays import Array, ranges, read_only
+from rue._arrays import Array, pointers, ranges, read_only
 from rue.controller_kernels import Partition, refine
 from rue.model import Graph
 from rue.policy import Policy, complete_choices
@@ -21,9 +21,9 @@ from rue.policy import Policy, complete_choices
 Part = tuple[Array, Array, Array, Array, Array]
 
 
-def part_of(policy: Policy) -> Part:
-    """Return the nodes of a policy."""
-    return policy.node_state, np.diff(policy.entry_ptr), policy.choice, policy.weight, policy.next_node
+def part_of(policy: Policy, first: int = 0) -> Part:
+    """Return the nodes of a policy, numbered from `first` on."""
+    return policy.node_state, np.diff(policy.entry_ptr), policy.choice, policy.weight, policy.next_node + first
 
 
 def stationary_choices(policy: Policy) -> Array | None:  # [S]
@@ -41,10 +41,10 @@ def put_together(graph: Graph, parts: Sequence[Part], start_node: Array, start_w
     return Policy(
         graph=graph,
         node_state=state,
-        entry_ptr=np.concatenate(([0], np.cumsum(count))),
+        entry_ptr=pointers(count),
         choice=choice,
         weight=weight,
-        next_ptr=np.concatenate(([0], np.cumsum(np.diff(graph.trans_ptr)[choice]))),
+        next_ptr=pointers(np.diff(graph.trans_ptr)[choice]),
         next_node=following,
         start_node=start_node,
         start_weight=start_weight,
@@ -59,8 +59,8 @@ def mix_policies(policies: list[Policy], weight: Array) -> Policy:
     used = [(policy, float(w)) for policy, w in zip(policies, weight, strict=True) if w > 0]
     if len(used) == 1:
         return used[0][0]
-    first = np.cumsum([0] + [policy.nodes for policy, _ in used])
-    parts = [(*part_of(policy)[:4], policy.next_node + first[i]) for i, (policy, _) in enumerate(used)]
+    first = pointers([policy.nodes for policy, _ in used])
+    parts = [part_of(policy, first[i]) for i, (policy, _) in enumerate(used)]
     start_node = np.concatenate([policy.start_node + first[i] for i, (policy, _) in enumerate(used)])
     start_weight = np.concatenate([policy.start_weight * w for policy, w in used])
     return merged(put_together(used[0][0].graph, parts, start_node, start_weight / start_weight.sum()))
@@ -71,20 +71,16 @@ def handed_over(policy: Policy, lost: Array, other: Policy) -> Policy:
     node = np.full(policy.graph.states, -1)
     node[other.node_state[::-1]] = np.arange(other.nodes)[::-1]
     number = np.where(lost, policy.nodes + node[policy.node_state], np.arange(policy.nodes))
-    parts = [
-        (*part_of(policy)[:4], number[policy.next_node]),
-        (*part_of(other)[:4], other.next_node + policy.nodes),
-    ]  # fmt: skip
+    parts = [(*part_of(policy)[:4], number[policy.next_node]), part_of(other, policy.nodes)]
     return merged(put_together(policy.graph, parts, number[policy.start_node], policy.start_weight))
 
 
 def trimmed(policy: Policy) -> Policy:
     """Return the policy without the nodes that it cannot reach."""
     every = np.arange(policy.next_node.size, dtype=np.int32)
-    next_node, start = policy.next_node.astype(np.int32), policy.start_node.astype(np.int32)
-    edges = reach.Edges(*map(read_only, (policy.next_ptr[policy.entry_ptr], every, next_node)))
+    edges = reach.Edges(read_only(policy.next_ptr[policy.entry_ptr]), read_only(every), policy.next_node)
     seen = np.zeros(policy.nodes, bool)
-    seen[reach.breadth_first(edges, np.ones(every.size, bool), read_only(start))] = True
+    seen[reach.breadth_first(edges, np.ones(every.size, bool), policy.start_node)] = True
     if seen.all():
         return policy
     place = np.cumsum(seen) - 1
@@ -112,8 +108,7 @@ def merged(policy: Policy) -> Policy:
 
 def _grouped(key: Array, keys: int) -> tuple[Array, Array]:
     """Return the elements of each key in order, `member[ptr[k]:ptr[k+1]]`."""
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(key, minlength=keys))])
-    return ptr, np.argsort(key, kind="stable")
+    return pointers(np.bincount(key, minlength=keys)), np.argsort(key, kind="stable")
 
 
 def _partition(key: Array, keys: int) -> tuple[Partition, int]:
@@ -170,15 +165,6 @@ def _kept(policy: Policy, node: Array, place: Array, start_node: Array, start_we
     """Return the policy with some of its nodes only; `place` has the new number of each node, or of its substitute."""
     count = np.diff(policy.entry_ptr)[node]
     entry = ranges(policy.entry_ptr[node], count)
-    length = np.diff(policy.next_ptr)[entry]
-    return Policy(
-        graph=policy.graph,
-        node_state=policy.node_state[node],
-        entry_ptr=np.concatenate(([0], np.cumsum(count))),
-        choice=policy.choice[entry],
-        weight=policy.weight[entry],
-        next_ptr=np.concatenate(([0], np.cumsum(length))),
-        next_node=place[policy.next_node[ranges(policy.next_ptr[entry], length)]],
-        start_node=start_node,
-        start_weight=start_weight,
-    )
+    following = place[policy.next_node[ranges(policy.next_ptr[entry], np.diff(policy.next_ptr)[entry])]]
+    part = (policy.node_state[node], count, policy.choice[entry], policy.weight[entry], following)
+    return put_together(policy.graph, [part], start_node, start_weight)

@@ -66,7 +66,7 @@ class Diagnosis:
     model: UMDP
     lost: tuple[Lost, ...]
     slow: tuple[int, ...]  # samples in which it reaches a goal, but so late that its cost cannot be told from infinite
-    proper: Proper  # what a policy must look at to reach a goal in every sample: the state, its memory; or none does
+    proper: Proper  # what a policy must depend on to reach a goal in every sample: the state, its memory; or none does
     switching: bool  # whether some policy reaches a goal even if the sample changes at every step
     clash: Clash | None
 
@@ -79,8 +79,8 @@ class Diagnosis:
         lines = [self._lost_in_words(lost) for lost in self.lost]
         if self.slow:
             lines.append(
-                f"In {self._named(self.slow)} the policy reaches a goal with probability one, but so late that its "
-                "cost cannot be told from infinite."
+                f"In {self._listed_samples(self.slow)} the policy reaches a goal with probability one, but so late "
+                "that its cost cannot be told from infinite."
             )
         return lines
 
@@ -113,64 +113,55 @@ class Diagnosis:
             "proper": self.proper,
             "switching": self.switching,
             "slow": self._samples(self.slow),
-            "lost": [
-                {
-                    "samples": self._samples(lost.samples),
-                    "state": self._state(lost.state),
-                    "actions": self._actions(lost.actions),
-                    "dead_end": None if lost.dead_end is None else self._state(lost.dead_end),
-                    "safe": self._actions(lost.safe),
-                }
-                for lost in self.lost
-            ],
-            "clash": None if self.clash is None else {
-                "samples": self._samples(self.clash.samples),
-                "state": self._state(self.clash.state),
-                "possible": self._samples(self.clash.possible),
-                "deadly": {self._action(action): self._samples(samples) for action, samples in self.clash.deadly},
-                "safe": self._actions(self.clash.safe),
-                "stuck": self._samples(self.clash.stuck),
-            },
-        }  # fmt: skip
+            "lost": [self._names(lost) for lost in self.lost],
+            "clash": None if self.clash is None else self._names(self.clash),
+        }
 
-    def _lost_in_words(self, lost: Lost) -> str:
-        where, does = self._state(lost.state), _listed(self._actions(lost.actions))
-        begin = f"In {self._named(lost.samples)} the policy"
-        if lost.dead_end is None:
-            return f"{begin} never reaches a goal from state {where} on, where it takes {does}."
-        safe = _listed(self._actions(lost.safe)) or "no action"
-        end = f"dead end {self._state(lost.dead_end)}"
-        return f"{begin} may enter the {end}: it takes {does} in state {where}. Safe there: {safe}."
-
-    def _clash_in_words(self, clash: Clash) -> list[str]:
-        state, all_of_them = self._state(clash.state), self._named(clash.samples)
-        deadly = [
-            f"{self._action(action)} may lead into a dead end in {self._named(samples)}"
-            for action, samples in clash.deadly
-        ]
-        safe = _listed(self._actions(clash.safe))
-        stuck = [f"{safe} never reaches a goal in {self._named(clash.stuck)}"] if safe else []
-        return [
-            f"No policy of any kind reaches a goal with probability one in every sample: {all_of_them} clash.",
-            f"In state {state}, where {self._named(clash.possible)} are possible: {'; '.join(deadly + stuck)}.",
-            f"What would end this clash: one of {all_of_them} left out, or an action in state {state} that reaches a "
-            "goal safely in all of them.",
-        ]
-
-    def _named(self, samples: Sequence[int]) -> str:
-        return f"sample{'' if len(samples) == 1 else 's'} {_listed(self._samples(samples))}"
+    def _names(self, found: Lost | Clash) -> dict[str, Any]:
+        """Return the fields with names in place of numbers."""
+        graph = self.model.graph
+        names: dict[str, Any] = found._asdict()
+        for field, value in names.items():
+            if field in ("state", "dead_end"):
+                names[field] = None if value is None else graph.state_name(value)
+            elif field in ("actions", "safe"):
+                names[field] = [graph.action_name(action) for action in value]
+            elif field == "deadly":
+                names[field] = {graph.action_name(action): self._samples(samples) for action, samples in value}
+            else:
+                names[field] = self._samples(value)
+        return names
 
     def _samples(self, samples: Iterable[int]) -> list[str]:
         return [self.model.sample_name(k) for k in samples]
 
-    def _state(self, state: int) -> str:
-        return self.model.graph.state_name(state)
+    def _listed_samples(self, samples: Sequence[int]) -> str:
+        return f"sample{'' if len(samples) == 1 else 's'} {_listed(self._samples(samples))}"
 
-    def _action(self, action: int) -> str:
-        return self.model.graph.action_name(action)
+    def _lost_in_words(self, lost: Lost) -> str:
+        names = self._names(lost)
+        state, does = names["state"], _listed(names["actions"])
+        begin = f"In {self._listed_samples(lost.samples)} the policy"
+        if lost.dead_end is None:
+            return f"{begin} never reaches a goal from state {state} on, where it takes {does}."
+        end, safe = names["dead_end"], _listed(names["safe"]) or "no action"
+        return f"{begin} may enter the dead end {end}: it takes {does} in state {state}. Safe there: {safe}."
 
-    def _actions(self, actions: Iterable[int]) -> list[str]:
-        return [self._action(action) for action in actions]
+    def _clash_in_words(self, clash: Clash) -> list[str]:
+        names = self._names(clash)
+        state, safe, clashing = names["state"], _listed(names["safe"]), self._listed_samples(clash.samples)
+        wrong = [
+            f"{self.model.graph.action_name(action)} may lead into a dead end in {self._listed_samples(samples)}"
+            for action, samples in clash.deadly
+        ]
+        if safe:
+            wrong.append(f"{safe} never reaches a goal in {self._listed_samples(clash.stuck)}")
+        return [
+            f"No policy of any kind reaches a goal with probability one in every sample: {clashing} clash.",
+            f"In state {state}, where {self._listed_samples(clash.possible)} are possible: {'; '.join(wrong)}.",
+            f"What would end this clash: one of {clashing} left out, or an action in state {state} that reaches a "
+            "goal safely in all of them.",
+        ]
 
 
 def diagnose(model: UMDP, policy: Policy | None = None, *, infinite: Iterable[int] = ()) -> Diagnosis:
@@ -320,10 +311,9 @@ class Unfolded:
 
 def _where_lost(model: UMDP, policy: Policy) -> tuple[Lost, ...]:
     """Return where a policy is lost; samples in which it is lost at the same place are grouped."""
-    edges = _Edges.of(policy)
     places: dict[tuple[int, tuple[int, ...], int | None], list[int]] = {}
     for k in range(model.samples):
-        place = edges.first_loss(model, k)
+        place = _first_loss(model, policy, k)
         if place is not None:
             places.setdefault(place, []).append(k)
     graph, found = model.graph, []
@@ -335,42 +325,27 @@ def _where_lost(model: UMDP, policy: Policy) -> tuple[Lost, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class _Edges:
-    """The edges of a controller: for each, the entry and node that it leaves, and the transition of the model."""
-
-    policy: Policy
-    entry: Array
-    source: Array
-    transition: Array
-
-    @classmethod
-    def of(cls, policy: Policy) -> "_Edges":
-        """Return all edges, whatever their probability is."""
-        length = np.diff(policy.next_ptr)
-        entry = np.repeat(np.arange(policy.choice.size), length)
-        owner = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
-        return cls(policy, entry, owner[entry], ranges(policy.graph.trans_ptr[policy.choice], length))
-
-    def first_loss(self, model: UMDP, sample: int) -> tuple[int, tuple[int, ...], int | None] | None:
-        """Return the nearest place where a policy is lost in a sample: state, actions, and the dead end if any."""
-        policy, graph = self.policy, model.graph
-        live = np.flatnonzero(model.prob[self.transition, sample] > 0)
-        source, target = self.source[live], policy.next_node[live]
-        order, before = _spread(policy.nodes, policy.start_node[policy.start_weight > 0], source, target)
-        ends, _ = _spread(policy.nodes, np.flatnonzero(graph.goal[policy.node_state]), target, source)
-        if np.isin(order, ends).all():
-            return None
-        dead = ~proper_in(model, sample)[0][policy.node_state]
-        entered = order[dead[order]]
-        if entered.size:
-            node = int(entered[0])
-            edge = live[np.flatnonzero((source == before[node]) & (target == node))[0]]
-            choice = policy.choice[self.entry[edge]]
-            return int(graph.choice_state[choice]), (int(graph.action[choice]),), int(policy.node_state[node])
-        node = int(order[~np.isin(order, ends)][0])
-        taken = policy.choice[policy.entry_ptr[node] : policy.entry_ptr[node + 1]]
-        return int(policy.node_state[node]), tuple(int(a) for a in graph.action[taken]), None
+def _first_loss(model: UMDP, policy: Policy, sample: int) -> tuple[int, tuple[int, ...], int | None] | None:
+    """Return the nearest place where a policy is lost in a sample: state, actions, and the dead end if any."""
+    graph, length = model.graph, np.diff(policy.next_ptr)
+    live = np.flatnonzero(model.prob[ranges(graph.trans_ptr[policy.choice], length), sample] > 0)
+    entry = np.repeat(np.arange(policy.choice.size), length)[live]
+    source = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))[entry]
+    target = policy.next_node[live]
+    order, before = _spread(policy.nodes, policy.start_node[policy.start_weight > 0], source, target)
+    ends, _ = _spread(policy.nodes, np.flatnonzero(graph.goal[policy.node_state]), target, source)
+    endless = order[~np.isin(order, ends)]
+    if not endless.size:
+        return None
+    dead = ~proper_in(model, sample)[0][policy.node_state]
+    entered = order[dead[order]]
+    if entered.size:
+        node = int(entered[0])
+        choice = policy.choice[entry[np.flatnonzero((source == before[node]) & (target == node))[0]]]
+        return int(graph.choice_state[choice]), (int(graph.action[choice]),), int(policy.node_state[node])
+    node = int(endless[0])
+    taken = policy.choice[policy.entry_ptr[node] : policy.entry_ptr[node + 1]]
+    return int(policy.node_state[node]), tuple(int(a) for a in graph.action[taken]), None
 
 
 def _spread(nodes: int, start: Array, source: Array, target: Array) -> tuple[Array, Array]:

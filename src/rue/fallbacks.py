@@ -12,7 +12,7 @@ from rue._arrays import ranges
 from rue.controllers import part_of, put_together
 from rue.diagnosis import Unfolded, diagnose
 from rue.model import UMDP
-from rue.policy import Policy, complete_choices
+from rue.policy import Policy
 from rue.solution import Interval, Outcome, Run, Status
 from rue.structure import jointly_proper
 
@@ -63,11 +63,10 @@ def wandering(model: UMDP) -> Policy:
     """Return the policy that draws, with equal chances, one of the choices that are safe in every sample."""
     graph = model.graph
     alive, allowed = jointly_proper(model)
-    weight = np.where(allowed & alive[graph.choice_state], 1.0, 0.0)
-    total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
-    weight[complete_choices(graph, np.full(graph.states, -1))[(total == 0) & ~graph.goal]] = 1.0
-    total = np.bincount(graph.choice_state, weights=weight, minlength=graph.states)
-    return Policy.from_weights(graph, weight / total[graph.choice_state])
+    safe = allowed & alive[graph.choice_state]
+    count = np.bincount(graph.choice_state[safe], minlength=graph.states)
+    safe[graph.choice_ptr[:-1][(count == 0) & ~graph.goal]] = True
+    return Policy.from_weights(graph, safe / np.maximum(count, 1)[graph.choice_state])
 
 
 def fallback(model: UMDP, run: Run) -> Policy:

@@ -33,7 +33,8 @@ def solve_game(matrix: Array, *, ties: bool = True) -> GameSolution:  # [K, J], 
     worst = matrix.max(axis=0)
     top = float(worst.min())
     pure = np.zeros(count)
-    pure[_lowest_mean(worst, matrix.mean(axis=0))] = 1.0
+    tied = np.flatnonzero(worst <= top * (1 + 1e-9))
+    pure[tied[matrix.mean(axis=0)[tied].argmin()]] = 1.0
     uniform = np.full(samples, 1.0 / samples)
     if top == 0.0:
         return GameSolution(pure, top, uniform, top)
@@ -51,18 +52,16 @@ def solve_game(matrix: Array, *, ties: bool = True) -> GameSolution:  # [K, J], 
     second = _linear_program(rows.mean(axis=0), rows, ceiling, unit) if ties else None
     best, value = pure, top
     for found in (first, second):
-        weight = _tidy(found[0][:count] / unit) if found is not None else pure
+        weight = pure
+        if found is not None:
+            weight = found[0][:count] / unit
+            weight = np.where(weight > NEGLIGIBLE, weight, 0.0)
+            weight = weight / weight.sum()
         reached = float((matrix @ weight).max())
         # The second program is used if it keeps the value, the first if it is no worse than a single column.
         if reached <= value + 1e-9 * top:
             best, value = weight, reached
     return GameSolution(best, value, belief, min(float((belief @ matrix).min()), value))
-
-
-def _lowest_mean(worst: Array, mean: Array) -> int:
-    """Return the column with the least maximum and, of those that share it, with the lowest mean."""
-    tied = np.flatnonzero(worst <= worst.min() * (1 + 1e-9))
-    return int(tied[mean[tied].argmin()])
 
 
 def _linear_program(cost: Array, rows: Array, ceiling: float, unit: Array) -> tuple[Array, Array] | None:
@@ -89,9 +88,3 @@ def _linear_program(cost: Array, rows: Array, ceiling: float, unit: Array) -> tu
     if found.status is not Ended.OPTIMAL or found.x is None or found.row_dual is None:
         return None
     return found.x, found.row_dual[:-1]
-
-
-def _tidy(weight: Array) -> Array:
-    """Return the weights without negligible ones, with sum one."""
-    weight = np.where(weight > NEGLIGIBLE, weight, 0.0)
-    return np.asarray(weight / weight.sum())

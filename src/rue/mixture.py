@@ -1,8 +1,6 @@
 """A mixture of policies: one of them is drawn once, at the start, and followed to the end.
 
-With the regret vectors of a pool of policies as columns, the best mixture is a matrix game, a linear program:
-
-    min over x of  max over k of  Σ_j x_j reg_k(π_j),      x ≥ 0,  Σ_j x_j = 1
+With the regret vectors of a pool of policies as columns, the best mixture is a matrix game (`matrix_game.py`).
 
 *The pool* begins with each sample's optimal policy, `Regret()`, `WorstCase()` and `Average()`. The dual of the game is
 a belief b over the samples, and a policy with Σ_k b_k reg_k(π) below the value of the game improves it. Such policies
@@ -43,7 +41,7 @@ from rue.policy import Policy, complete_choices
 from rue.recursion.objectives import Regret, WorstCase
 from rue.recursion.one_step import policy_at_hand
 from rue.solution import Inner, Interval, Outcome, Run, Solver, Status
-from rue.structure import reaching_goal, surely_reaching, sweep_order
+from rue.structure import proper_in, reaching_goal, sweep_order
 from rue.values import OptimalValues, optimal_values, regret_gap
 
 # A new policy must improve the value of the game by this fraction.
@@ -89,18 +87,15 @@ class Mixture(Solver):
         game = pool.play()
         if status is None and model.samples > 1:
             search = _PolicySearch.build(model, values)
-            while True:
+            while not status:
                 run.report(f"mixture: {len(pool.policies)} policies", Interval(0.0, game.value + pool.error))
                 found = _improve(pool, game, search, run)
                 status = run.stop()
                 if not found:
                     break
                 game = pool.play()
-                if status:
-                    break
         policy = mix_policies(pool.policies, game.weight)
-        verdict = judge(model, policy, run.afterwards())
-        upper = verdict.at_most
+        upper = judge(model, policy, run.afterwards()).at_most
         # A pool that a limit left unfinished proves nothing.
         lower = 0.0 if status else max(game.lower - pool.error, 0.0)
         objective = Interval.proved(lower, upper, "the least max regret of a mixture of the pool")
@@ -274,9 +269,8 @@ class _PolicySearch:
 
     def entries(self, choice: Array) -> Array:  # [S, K]
         """Return how often a policy enters each state from another one, as far as the sweeps have counted."""
-        model, graph = self.model, self.model.graph
-        entered, pending = np.zeros((2, graph.states, model.samples))
-        pending[graph.initial] = 1.0
+        entered, pending = np.zeros((2, self.model.graph.states, self.model.samples))
+        pending[self.model.graph.initial] = 1.0
         kernel.count_entries(self.swept, choice, pending, entered, SWEEPS, CLOSE)
         return np.asarray(entered)
 
@@ -310,8 +304,7 @@ class _PolicySearch:
         within[choice[~graph.goal]] = True
         if reaching_goal(graph, model.always_live, within).size == graph.states:
             return np.ones((graph.states, model.samples), bool)
-        columns = [surely_reaching(model.graph, model.prob[:, k] > 0, within)[0] for k in range(model.samples)]
-        return np.column_stack(columns)
+        return np.column_stack([proper_in(model, k, within)[0] for k in range(model.samples)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,10 @@ State s may take the choices `choice_ptr[s]:choice_ptr[s+1]`; `policy[s]` is the
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from rue._arrays import Array
-from rue._jit import declare, kernel
+from rue._jit import OPTIONS, declare, kernel
 
 
 class SweptModel(NamedTuple):
@@ -25,18 +26,33 @@ class SweptModel(NamedTuple):
 declare(SweptModel, "i1 L1 L1 I1 F2 F2")
 
 
+@njit(inline="always", no_cpython_wrapper=True, **OPTIONS)  # a quarter faster than a helper
+def _back_up(model, s, c, value, total, leave):
+    """Write C̄_k(c) + Σ_{s'≠s} T_k(c, s') V_k(s') to `total` and 1 − T_k(c, s) to `leave`, for all samples."""
+    trans_ptr, prob = model.trans_ptr, model.prob
+    samples = prob.shape[1]
+    for k in range(samples):
+        total[k] = model.cost[c, k]
+        leave[k] = 0.0
+    for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
+        to = np.uint32(model.successor[t])
+        if to != s:
+            for k in range(samples):
+                if prob[t, k] > 0.0:
+                    leave[k] += prob[t, k]
+                    total[k] += prob[t, k] * value[to, k]
+
+
 @kernel("SweptModel f2 f2 l1 f1 float")
 def improve(model, weight, value, policy, gain, tolerance):
-    """Improve a policy by one greedy Gauss–Seidel sweep; return how many choices changed.
+    """Improve a policy by one greedy Gauss–Seidel sweep.
 
     With Q_k(c) = (C̄_k(c) + Σ_{s'≠s} T_k(c, s') V_k(s')) / (1 − T_k(c, s)), which is the cost of trying c until it
     leaves s, each state takes the choice with the least Σ_k weight_k(s) Q_k(c), and V_k(s) becomes Q_k of that choice.
     A choice is replaced only by one that is better by the tolerance; `gain[s]` is by how much.
     """
-    trans_ptr, prob = model.trans_ptr, model.prob
-    samples = prob.shape[1]
+    samples = model.prob.shape[1]
     total, leave, best_total = np.empty(samples), np.empty(samples), np.empty(samples)
-    changed = 0
     for i in range(model.order.size):
         s = model.order[i]
         now = np.inf
@@ -47,16 +63,7 @@ def improve(model, weight, value, policy, gain, tolerance):
             c = policy[s] if j < 0 else model.choice_ptr[s] + j
             if j >= 0 and c == policy[s]:
                 continue
-            for k in range(samples):
-                total[k] = model.cost[c, k]
-                leave[k] = 0.0
-            for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
-                to = np.uint32(model.successor[t])
-                if to != s:
-                    for k in range(samples):
-                        if prob[t, k] > 0.0:
-                            leave[k] += prob[t, k]
-                            total[k] += prob[t, k] * value[to, k]
+            _back_up(model, s, c, value, total, leave)
             score = 0.0
             for k in range(samples):
                 total[k] = total[k] / leave[k] if leave[k] > 0.0 else np.inf
@@ -73,17 +80,14 @@ def improve(model, weight, value, policy, gain, tolerance):
         if arg != policy[s]:
             gain[s] = now - best
             policy[s] = arg
-            changed += 1
         for k in range(samples):
             value[s, k] = best_total[k]
-    return changed
 
 
 @kernel("SweptModel l1 b2 f2 int float")
 def evaluate_policy(model, policy, proper, value, sweeps, tolerance):
     """Evaluate a policy where it is proper, by Gauss–Seidel sweeps; return the last sweep's largest relative change."""
-    trans_ptr, prob = model.trans_ptr, model.prob
-    samples = prob.shape[1]
+    samples = model.prob.shape[1]
     total, leave = np.empty(samples), np.empty(samples)
     largest = np.inf
     for _ in range(sweeps):
@@ -91,16 +95,7 @@ def evaluate_policy(model, policy, proper, value, sweeps, tolerance):
         for i in range(model.order.size):
             s = model.order[i]
             c = policy[s]
-            for k in range(samples):
-                total[k] = model.cost[c, k]
-                leave[k] = 0.0
-            for t in range(np.uint64(trans_ptr[c]), np.uint64(trans_ptr[c + 1])):
-                to = np.uint32(model.successor[t])
-                if to != s:
-                    for k in range(samples):
-                        if prob[t, k] > 0.0:
-                            leave[k] += prob[t, k]
-                            total[k] += prob[t, k] * value[to, k]
+            _back_up(model, s, c, value, total, leave)
             for k in range(samples):
                 if proper[s, k]:
                     now = total[k] / leave[k]

@@ -7,8 +7,6 @@
 - "regret": after the first, as for coverage, the sample on which the current choice's `reg` policy does worst.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from rue._arrays import Array
@@ -68,8 +66,4 @@ def _distance(points: Array, centre: int) -> Array:
     return np.asarray(((points - points[centre]) ** 2).sum(axis=1))
 
 
-WAYS: dict[str, Callable[[UMDP, int, int], Array]] = {
-    "coverage": _by_coverage,
-    "random": _by_random,
-    "regret": _by_regret,
-}
+WAYS = {"coverage": _by_coverage, "random": _by_random, "regret": _by_regret}

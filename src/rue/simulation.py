@@ -13,7 +13,7 @@ from rue._check import check_memory, one_index, whole_number
 from rue._check import seed as check_seed
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
-from rue.simulation_kernels import ControllerArrays, Episodes, SampleArrays, simulate_episodes
+from rue.simulation_kernels import ControllerArrays, SampleArrays, simulate_episodes
 
 LEVEL = 0.95
 MOST_STEPS = 2**62
@@ -69,6 +69,6 @@ def simulate(
         policy.start_node, policy.start_weight, model.graph.goal[policy.node_state],
     )  # fmt: skip
     numbers = SampleArrays(model.graph.trans_ptr, model.prob[:, sample].copy(), model.cost[:, sample].copy())
-    found = Episodes(np.empty(episodes), np.empty(episodes, np.int64), np.empty(episodes, bool))
-    simulate_episodes(rng, controller, numbers, max_steps, found)
-    return Simulation(*found)
+    found = Simulation(np.empty(episodes), np.empty(episodes, np.int64), np.empty(episodes, bool))
+    simulate_episodes(rng, controller, numbers, max_steps, found.cost, found.steps, found.reached)
+    return found

@@ -27,23 +27,14 @@ class SampleArrays(NamedTuple):
     cost: Array  # [C]
 
 
-class Episodes(NamedTuple):
-    """What came of each episode."""
-
-    cost: Array
-    steps: Array
-    reached: Array
-
-
 declare(ControllerArrays, "L1 I1 F1 L1 I1 I1 F1 b1")
 declare(SampleArrays, "L1 f1 f1")
-declare(Episodes, "f1 l1 b1")
 
 
-@kernel("generator ControllerArrays SampleArrays int Episodes")
-def simulate_episodes(rng, policy, sample, max_steps, episodes):
+@kernel("generator ControllerArrays SampleArrays int f1 l1 b1")
+def simulate_episodes(rng, policy, sample, max_steps, cost, steps, reached):
     """Run all episodes and fill in their cost, their steps, and whether they reached a goal."""
-    for episode in range(episodes.cost.size):
+    for episode in range(cost.size):
         draw = rng.random()
         node = policy.start_node[policy.start_node.size - 1]
         for i in range(policy.start_node.size):
@@ -74,6 +65,6 @@ def simulate_episodes(rng, policy, sample, max_steps, episodes):
                     if draw < 0.0:
                         break
             node = policy.next_node[taken]
-        episodes.cost[episode] = paid
-        episodes.steps[episode] = count
-        episodes.reached[episode] = policy.at_goal[node]
+        cost[episode] = paid
+        steps[episode] = count
+        reached[episode] = policy.at_goal[node]

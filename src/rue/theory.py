@@ -25,7 +25,7 @@ sample every n steps, is the robust cost of the n-step option model.
 n: `adversary_regret` is that upper bound. For a fixed policy it does not rise from n to k·n, as the adversary has fewer
 chances to change the sample. Its second half says the same of the best policies with n-step and with k·n-step
 options. That needs history-dependent options: an option of k·n steps must be able to do what k options of n steps do,
-each of which knows the state where it began. For options that look at state and time alone, which are those of the
+each of which knows the state where it began. For options that depend on state and time alone, which are those of the
 paper's method, it is false (`tests/data/cases/prop5.json`: 0 for n = 2 and 5 for n = 4).
 
 *The adversary* moves at steps 0, n, 2n, … He sees the node of the controller, but no draw before it is made: neither
@@ -49,6 +49,7 @@ from numpy.typing import ArrayLike
 from rue._arrays import Array, ranges
 from rue._check import flag, in_all, number_array, whole_number
 from rue._linear import solve_chain
+from rue.controllers import put_together
 from rue.errors import BadInput, SolverFailed
 from rue.judge import evaluate, visited_nodes
 from rue.model import UMDP, Graph, check_model, check_same_graph
@@ -104,14 +105,10 @@ def constants(model: UMDP, policy: Policy, *, visited: bool = False) -> Constant
     adversary = _AdversaryProblem.build(model, policy, 1)
     cache = Cache()
     graph, values = model.graph, optimal_values(model, cache=cache)
-    seen = np.ones(graph.states, bool)
-    used = np.ones(graph.choices, bool)
-    if visited:
-        seen, used = np.zeros(graph.states, bool), np.zeros(graph.choices, bool)
-        seen[policy.node_state[adversary.order]] = True
-        used[adversary.choice] = True
+    seen, used = np.full(graph.states, not visited), np.full(graph.choices, not visited)
+    seen[policy.node_state[adversary.order]] = True
+    used[adversary.choice] = True
     verdict = evaluate(model, policy, cache=cache)
-    worst = verdict.max_regret
     delta_cost = float(np.ptp(model.cost[used], axis=1).max(initial=0.0)) * (1 + EPSILON)
     delta_transition = _transition_distance(model, used)
     delta_value = _value_difference(values, seen)
@@ -121,16 +118,9 @@ def constants(model: UMDP, policy: Policy, *, visited: bool = False) -> Constant
     if np.isfinite(steps):
         one_step = delta_cost + 2 * delta_value + 2 * delta_transition * most_cost * steps
         bound = one_step * steps * (1 + 8 * EPSILON) if steps > 0 else 0.0
-    return Constants(
-        delta_C=delta_cost,
-        delta_T=delta_transition,
-        delta_V=delta_value,
-        C_max=most_cost,
-        H=steps,
-        bound=bound,
-        adversary=adversary.regret(values),
-        true=Interval(max(worst - verdict.error, 0.0), verdict.at_most),
-    )
+    true = Interval(max(verdict.max_regret - verdict.error, 0.0), verdict.at_most)
+    regret = adversary.regret(values)
+    return Constants(delta_cost, delta_transition, delta_value, most_cost, steps, bound, regret, true)
 
 
 def adversary_regret(model: UMDP, policy: Policy, steps: int = 1) -> Interval:
@@ -138,9 +128,8 @@ def adversary_regret(model: UMDP, policy: Policy, steps: int = 1) -> Interval:
 
     The adversary picks a sample at steps 0, n, 2n, … Infinite if he can keep the policy from the goal.
     """
-    return _AdversaryProblem.build(model, policy, whole_number("steps", steps, 1, MOST_STEPS)).regret(
-        optimal_values(model)
-    )
+    problem = _AdversaryProblem.build(model, policy, whole_number("steps", steps, 1, MOST_STEPS))
+    return problem.regret(optimal_values(model))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,17 +159,20 @@ def option_model(model: UMDP, options: ArrayLike) -> OptionModel:
     transition, value = np.zeros((*shape, graph.states)), np.zeros(shape)
     missing = np.zeros(graph.states, bool)
     for state in range(graph.states):
+        own = slice(graph.choice_ptr[state], graph.choice_ptr[state + 1])
+        missing[state] = not graph.goal[state] and not table.weight(state, 0)[own].any()
+        if missing[state]:
+            continue
         place = np.zeros((graph.states, model.samples))
         place[state] = 1.0
-        missing[state] = not graph.goal[state] and not table.has_option(state)
-        for time in range(0 if missing[state] else table.steps):
+        for time in range(table.steps):
             weight = table.weight(state, time)
             table.check_needed(state, time, weight, place.max(axis=1) > 0)
             flow = weight[:, None] * place[graph.choice_state]
             value[:, state] += (flow * model.cost).sum(axis=0)
             place = np.where(graph.goal[:, None], place, 0.0)
             np.add.at(place, graph.successor, flow[graph.trans_choice] * model.prob)
-        transition[:, state] = 0.0 if missing[state] else place.T
+        transition[:, state] = place.T
     best = optimal_values(model).value.T  # [K, S]
     with np.errstate(invalid="ignore"):
         later = np.where(transition > 0, transition * best[:, None, :], 0.0).sum(axis=2)
@@ -194,7 +186,40 @@ def option_policy(model: UMDP, options: ArrayLike) -> Policy:
     It remembers the state where the option began and the step within it.
     """
     table = _Table.check(check_model(model), options)
-    return _Controller(model, table).build()
+    graph, ever = model.graph, model.ever_live
+    nodes: list[tuple[int, int, int]] = []  # state where the option began, step (-1: none is followed), state
+    number: dict[tuple[int, int, int], int] = {}
+
+    def node(began: int, time: int, state: int) -> int:
+        key = (state, 0, state) if time == table.steps or graph.goal[state] else (began, time, state)
+        if key not in number:
+            number[key] = len(nodes)
+            nodes.append(key)
+        return number[key]
+
+    count: list[int] = []
+    choice: list[int] = []
+    weight: list[float] = []
+    following: list[int] = []
+    node(graph.initial, 0, graph.initial)
+    for began, time, state in nodes:  # grows as it is read
+        taken = np.arange(graph.choice_ptr[state], graph.choice_ptr[state + 1])
+        if time < 0:  # no sample leads here
+            taken, chance = taken[:1], np.ones(graph.choices)
+        else:
+            chance = table.weight(began, time)
+            table.check_needed(began, time, chance, np.arange(graph.states) == state)
+            taken = taken[chance[taken] > 0]
+        count.append(taken.size)
+        choice += taken.tolist()
+        weight += chance[taken].tolist()
+        for c in taken:
+            for t in range(graph.trans_ptr[c], graph.trans_ptr[c + 1]):
+                to = int(graph.successor[t])
+                following.append(node(to, -1, to) if time < 0 or not ever[t] else node(began, time + 1, to))
+    now = [state for _, _, state in nodes]
+    part = (np.array(now), np.array(count), np.array(choice, np.int64), np.array(weight), np.array(following, np.int64))
+    return put_together(graph, [part], np.zeros(1, np.int64), np.ones(1))
 
 
 def _transition_distance(model: UMDP, used: Array) -> float:
@@ -246,7 +271,6 @@ class _AdversaryProblem:
     choice: Array  # [e]
     weight: Array  # [e]
     step: Any  # [M·K, M·K] sparse: one step within a sample
-    live: Any  # the same with ones where it is positive
     ends: Array  # [M·K] whether a step may lead to a goal
 
     @classmethod
@@ -272,49 +296,48 @@ class _AdversaryProblem:
         np.logical_or.at(ends, np.where(target == size, source, size), possible)
         j, k = np.nonzero(possible & (target < size)[:, None])
         at = (source[j] * samples + k, target[j] * samples + k)
-        shape = (size * samples, size * samples)
-        live = csr_array((np.ones(j.size), at), shape=shape)
-        step = csr_array((prob[j, k], at), shape=shape)
+        step = csr_array((prob[j, k], at), shape=(size * samples, size * samples))
         return cls(
             model, policy, steps, order, place[policy.start_node], owner, choice, policy.weight[entry],
-            step, live, ends[:size].ravel(),
+            step, ends[:size].ravel(),
         )  # fmt: skip
 
-    @property
-    def samples(self) -> int:
-        """K."""
-        return self.model.samples
+    @cached_property
+    def live(self) -> Any:
+        """`step` with ones where it has entries."""
+        live = self.step.copy()
+        live.data[:] = 1.0
+        return live
 
     @cached_property
     def moves(self) -> Array:  # [M]
         """The places at which the adversary moves after the first time: those at steps n, 2n, …"""
         size = self.order.size
-        found = np.zeros(size, bool)
-        fresh = np.zeros(size, bool)
+        found, fresh = np.zeros((2, size), bool)
         fresh[self.start[self.start < size]] = True
         backward = self.live.T.tocsr()
         while fresh.any():
-            front = np.repeat(fresh, self.samples)
+            front = np.repeat(fresh, self.model.samples)
             for _ in range(self.steps):
                 front = backward @ front.astype(float) > 0
-            ahead = front.reshape(size, self.samples).any(axis=1)
+            ahead = front.reshape(size, self.model.samples).any(axis=1)
             fresh = ahead & ~found
             found |= ahead
         return found
 
     @cached_property
     def proper(self) -> bool:
-        """Return whether the policy reaches a goal with probability one against every adversary.
+        """Whether the policy reaches a goal with probability one against every adversary.
 
         If not, there are places among which he can stay for ever: the largest set of them with, at each, a sample in
         which n steps lead nowhere else.
         """
         size, stay = self.order.size, self.moves.copy()
         while stay.any():
-            inside = np.repeat(stay, self.samples)
+            inside = np.repeat(stay, self.model.samples)
             for _ in range(self.steps):
                 inside = ~(self.ends | (self.live @ (~inside).astype(float) > 0))
-            still = stay & inside.reshape(size, self.samples).any(axis=1)
+            still = stay & inside.reshape(size, self.model.samples).any(axis=1)
             if (still == stay).all():
                 return False
             stay = still
@@ -342,7 +365,7 @@ class _AdversaryProblem:
         if not self.proper:
             return np.inf
         size = self.order.size
-        ones = np.ones((size, self.samples))
+        ones = np.ones((size, self.model.samples))
         try:
             count, _ = self._worst_case(ones)
         except SolverFailed:
@@ -364,7 +387,7 @@ class _AdversaryProblem:
 
     def _paid(self, gap: Array) -> Array:  # [M, K]
         """Return what n steps from each place cost in each sample."""
-        once = np.zeros((self.order.size, self.samples))
+        once = np.zeros((self.order.size, self.model.samples))
         np.add.at(once, self.owner, self.weight[:, None] * gap[self.choice])
         total = np.zeros(once.size)
         for _ in range(self.steps):
@@ -373,14 +396,14 @@ class _AdversaryProblem:
 
     def _carry(self, value: Array) -> Array:  # [M, K]
         """Return the expected value after n steps from each place in each sample."""
-        flat = np.repeat(value, self.samples)
+        flat = np.repeat(value, self.model.samples)
         for _ in range(self.steps):
             flat = self.step @ flat
-        return np.asarray(flat.reshape(value.size, self.samples))
+        return np.asarray(flat.reshape(value.size, self.model.samples))
 
     def _at_start(self, block: Array) -> Array:  # [K]
         """Return the mean over the start nodes."""
-        return np.asarray(self.policy.start_weight @ np.vstack([block, np.zeros(self.samples)])[self.start])
+        return np.asarray(self.policy.start_weight @ np.vstack([block, np.zeros(self.model.samples)])[self.start])
 
     def _worst_case(self, paid: Array) -> tuple[Array, Array]:
         """Compute the adversary's best policy by policy iteration: values [M] and the sample that he picks."""
@@ -404,8 +427,8 @@ class _AdversaryProblem:
         """Return the chain from move to move under his policy: row, column and probability."""
         from scipy.sparse import csr_array
 
-        shape = (nodes.size, self.step.shape[0])
-        rows = csr_array((np.ones(nodes.size), (np.arange(nodes.size), nodes * self.samples + reply)), shape=shape)
+        own = nodes * self.model.samples + reply
+        rows = csr_array((np.ones(nodes.size), (np.arange(nodes.size), own)), shape=(nodes.size, self.step.shape[0]))
         for _ in range(self.steps):
             rows = rows @ self.step
             rows.data[rows.data < NEGLIGIBLE] = 0.0
@@ -413,7 +436,7 @@ class _AdversaryProblem:
         place = np.full(self.order.size, nodes.size)
         place[nodes] = np.arange(nodes.size)
         flat = rows.tocoo()
-        return flat.row, place[flat.col // self.samples], flat.data
+        return flat.row, place[flat.col // self.model.samples], flat.data
 
     def _drop(self, count: Array, carried: Array) -> Array:  # [M, K]
         """Return by how much the weight falls with an option, at least."""
@@ -494,11 +517,6 @@ class _Table:
         weight[chosen[chosen >= 0]] = 1.0
         return weight
 
-    def has_option(self, state: int) -> bool:
-        """Return whether the option of a state has a choice at its first step."""
-        own = slice(self.graph.choice_ptr[state], self.graph.choice_ptr[state + 1])
-        return bool(self.weight(state, 0)[own].sum() > 0)
-
     def check_needed(self, state: int, time: int, weight: Array, here: Array) -> None:
         """Refuse an option that reaches a state for which it has no choice."""
         graph = self.graph
@@ -509,67 +527,3 @@ class _Table:
                 f"the option of state {graph.state_name(state)} has no choice at step {time} in state "
                 f"{graph.state_name(int(lost[0]))}, where it may be; expected one; {in_all(lost.size)}"
             )
-
-
-class _Controller:
-    """Collects the nodes (state where the option began, step, state now) that the options can visit."""
-
-    def __init__(self, model: UMDP, table: _Table) -> None:
-        self.model, self.table = model, table
-        self.number: dict[tuple[int, int, int], int] = {}
-        self.queue: list[tuple[int, int, int]] = []
-
-    def node(self, began: int, time: int, state: int) -> int:
-        """Return the number of a node; new ones are numbered in the order in which they are met."""
-        if time == self.table.steps or self.model.graph.goal[state]:
-            began, time = state, 0
-        key = (began, time, state)
-        if key not in self.number:
-            self.number[key] = len(self.queue)
-            self.queue.append(key)
-        return self.number[key]
-
-    def build(self) -> Policy:
-        """Return the policy; successors that no sample visits have their own nodes, which take the first choice."""
-        graph, ever = self.model.graph, self.model.ever_live
-        choice: list[int] = []
-        weight: list[float] = []
-        following: list[int] = []
-        entries: list[int] = []
-        self.node(graph.initial, 0, graph.initial)
-        for began, time, state in self.queue:  # grows as it is read
-            if graph.goal[state]:
-                entries.append(0)
-                continue
-            idle = time < 0
-            chance = self._idle(state) if idle else self.table.weight(began, time)
-            if not idle:
-                here = np.zeros(graph.states, bool)
-                here[state] = True
-                self.table.check_needed(began, time, chance, here)
-            own = np.arange(graph.choice_ptr[state], graph.choice_ptr[state + 1])
-            taken = own[chance[own] > 0]
-            entries.append(taken.size)
-            for c in taken:
-                choice.append(int(c))
-                weight.append(float(chance[c]))
-                for t in range(graph.trans_ptr[c], graph.trans_ptr[c + 1]):
-                    to = int(graph.successor[t])
-                    following.append(self.node(to, -1, to) if idle or not ever[t] else self.node(began, time + 1, to))
-        length = np.diff(graph.trans_ptr)[choice]
-        return Policy(
-            graph=graph,
-            node_state=np.array([state for _, _, state in self.queue]),
-            entry_ptr=np.concatenate(([0], np.cumsum(entries))),
-            choice=np.array(choice, np.int64),
-            weight=np.array(weight),
-            next_ptr=np.concatenate(([0], np.cumsum(length))),
-            next_node=np.array(following, np.int64),
-            start_node=np.zeros(1, np.int64),
-            start_weight=np.ones(1),
-        )
-
-    def _idle(self, state: int) -> Array:
-        weight = np.zeros(self.model.graph.choices)
-        weight[self.model.graph.choice_ptr[state]] = 1.0
-        return weight

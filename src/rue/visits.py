@@ -67,7 +67,12 @@ def distribution_after(model: UMDP, policy: Policy, sample: int, steps: Sequence
         raise BadInput(f"steps is {steps!r}; expected a list of whole numbers")
     wanted = [whole_number("step", step, 0) for step in steps]
     chain = PolicyChain.build(model, policy, sample)
-    _check_last(max(wanted, default=0), chain)
+    most = MOST_PASSED // (STEP_ITSELF + chain.prob.size + chain.goal.size)
+    last = max(wanted, default=0)
+    if last > most:
+        raise BadInput(
+            f"step is {last}; expected at most {most}, as each passes the {chain.prob.size} transitions of the policy"
+        )
     forward = csr_array((chain.prob, (chain.target, chain.source)), shape=(chain.goal.size, chain.goal.size))
     result = np.empty((len(wanted), chain.goal.size))
     now, done = chain.start, 0
@@ -76,15 +81,6 @@ def distribution_after(model: UMDP, policy: Policy, sample: int, steps: Sequence
             now, done = forward @ now + np.where(chain.goal, now, 0.0), done + 1
         result[place] = now
     return result
-
-
-def _check_last(step: int, chain: "PolicyChain") -> None:
-    """Refuse a number of steps that would take too long."""
-    most = MOST_PASSED // (STEP_ITSELF + chain.prob.size + chain.goal.size)
-    if step > most:
-        raise BadInput(
-            f"step is {step}; expected at most {most}, as each passes the {chain.prob.size} transitions of the policy"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +103,11 @@ class PolicyChain:
         node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
         chance = model.prob[ranges(graph.trans_ptr[policy.choice], length), k]
         live = chance > 0
-        start = np.bincount(policy.start_node, policy.start_weight, policy.nodes)
         return cls(
             source=np.repeat(node, length)[live],
             target=policy.next_node[live],
             prob=(np.repeat(policy.weight, length) * chance)[live],
-            start=start,
+            start=np.bincount(policy.start_node, policy.start_weight, policy.nodes),
             goal=graph.goal[policy.node_state],
         )
 
@@ -144,15 +139,10 @@ class PolicyChain:
 
 def _departures(chain: PolicyChain, passing: Array, leave: Array) -> Array:  # [N]
     """Return how often each node is left for another one, with a proof that the errors are small."""
-    size = int(passing.sum())
-    place = np.full(passing.size, size)
-    place[passing] = np.arange(size)
-    use = passing[chain.source] & (chain.source != chain.target)
+    size, place = int(passing.sum()), np.cumsum(passing) - 1
+    use = passing[chain.source] & passing[chain.target] & (chain.source != chain.target)
     source, target = place[chain.source[use]], place[chain.target[use]]
-    step = chain.prob[use] / leave[chain.source[use]]
-    inside = target < size
-    start = chain.start[passing]
-    step, source, target = step[inside], source[inside], target[inside]
+    step, start = chain.prob[use] / leave[chain.source[use]], chain.start[passing]
     departures = _sum_of_steps(target, source, step, start, lambda rest: float(rest.sum()) <= TOLERANCE)
     longest = _sum_of_steps(source, target, step, np.ones(size), lambda rest: float(rest.max(initial=0.0)) <= 0.5)
     off = np.abs(start + np.bincount(target, step * departures[source], size) - departures)

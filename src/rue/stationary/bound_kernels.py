@@ -161,13 +161,12 @@ def _flow(model, k, node, count, greedy, arrived, left, until_undecided):
 def _bound_coupled(model, node, values, coupling, cursor, allow):
     """Raise the bound of a node by one that couples the samples, and remove choices that no better policy can take.
 
-    Up to the first undecided place all policies of the node are the same. F_k is what sample k pays on the way, h_k(s)
-    the probability that s is that place; Q_k = `total` is the wait-and-see value after the choice. For every belief b
+    With F_k = `fixed`, h_k = `hit` and Q_k = `total`, for every belief b (see `search.py`)
 
         max over k of reg_k(π)  ≥  Σ_k b_k F_k + Σ_s min over c of  Σ_k b_k h_k(s) Q_k(c)
 
     Mass that still moves when the sweeps end only makes it lower. b is improved by exponentiated gradient steps, from
-    the best one of the last node. `price[c]` becomes the same bound with choice c forced upon its place.
+    the best one of the last node.
     """
     samples, count, belief = model.offset.size, cursor.count, coupling.belief
     least = 0.0

@@ -183,15 +183,6 @@ def _evaluate(model, live, count, policy, values, tolerance, ceiling):
 
 
 @helper
-def _mean(regret):
-    """Return the mean, added up in order."""
-    total = 0.0
-    for k in range(regret.size):
-        total += regret[k]
-    return total / regret.size
-
-
-@helper
 def _allow_only(graph, policy):
     """Allow the choices of a policy and no others."""
     graph.allow[:] = False
@@ -243,10 +234,10 @@ def descend(model, graph, values, policy, descent, tie, budget):
             work += 10 * values.rank.size * count
             better = worst < descent.max_regret - tie
             if not better and worst < descent.max_regret + tie:
-                better = worst <= descent.max_regret and _mean(values.regret) < descent.mean_regret - tie
+                better = worst <= descent.max_regret and values.regret.mean() < descent.mean_regret - tie
             if better and _is_proper(model, graph, count, policy):
                 descent.max_regret = worst
-                descent.mean_regret = _mean(values.regret)
+                descent.mean_regret = values.regret.mean()
                 descent.tried = 0
             else:
                 policy[i] = old

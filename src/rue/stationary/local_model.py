@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, pointers, ranges, read_only
 from rue.model import UMDP
 from rue.policy import complete_choices
 from rue.stationary.descent_kernels import HUGE, LocalModel
@@ -42,27 +42,28 @@ class Renumbered:
         length = np.diff(graph.choice_ptr)[order]
         choice, owner = ranges(graph.choice_ptr[order], length), np.repeat(np.arange(order.size), length)
         choice, owner = choice[kept[choice]], owner[kept[choice]]
-        rows = _Rows.build(model, choice, order[owner])
+        length = np.diff(graph.trans_ptr)[choice]
+        transition, source = ranges(graph.trans_ptr[choice], length), np.repeat(np.arange(choice.size), length)
+        leaves = graph.successor[transition] != graph.choice_state[choice[source]]
+        out = np.flatnonzero(model.ever_live[transition] & leaves)
         potential = values.lower
-        prob, gap, sound = rows.gaps(potential)
+        prob, gap, sound = _gaps(model, choice, transition, source, out, potential)
         if not sound.all():
             # Zero is always a potential, if a poor one.
             potential = np.where(sound, potential, np.where(values.dead, np.inf, 0.0))
-            prob, gap, _ = rows.gaps(potential)
+            prob, gap, _ = _gaps(model, choice, transition, source, out, potential)
         outcomes = int(np.diff(graph.trans_ptr).max(initial=0))
         local = LocalModel(
             row_ptr=_pointers(owner, order.size),
-            out_ptr=_pointers(rows.source[rows.out], choice.size),
-            target=place[graph.successor[rows.transition[rows.out]]],
-            prob=prob,
-            gap=gap,
-            offset=potential[graph.initial] - values.upper[graph.initial],
+            out_ptr=_pointers(source[out], choice.size),
+            target=read_only(place[graph.successor[transition[out]]]),
+            prob=read_only(prob),
+            gap=read_only(gap),
+            offset=read_only(potential[graph.initial] - values.upper[graph.initial]),
             start=int(place[graph.initial]),
             shrink=1 - (4 * outcomes + 16) * 2.0**-53,
             sweeps=int(np.clip(NODE_WORK // max(gap.size, 1), *SWEEPS)),
         )
-        for array in local[:6]:
-            array.flags.writeable = False
         return cls(model, order, choice, local)
 
     def by_place(self, policy: Array) -> Array:  # [n]
@@ -79,51 +80,34 @@ class Renumbered:
         return complete_choices(self.model.graph, choice)
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The transitions of some choices."""
+def _gaps(
+    model: UMDP, choice: Array, transition: Array, source: Array, out: Array, potential: Array
+) -> tuple[Array, Array, Array]:
+    """Return probabilities [K, out], gaps [K, c], and for each sample whether all gaps are 0 or more.
 
-    model: UMDP
-    choice: Array  # [c]
-    state: Array  # [c]
-    length: Array  # [c] how many transitions each choice has
-    source: Array  # [t] the place of its choice in `choice`
-    transition: Array  # [t]
-    out: Array  # those that some sample can take and that leave the state, as indices of `transition`
-
-    @classmethod
-    def build(cls, model: UMDP, choice: Array, state: Array) -> "_Rows":
-        graph = model.graph
-        length = np.diff(graph.trans_ptr)[choice]
-        transition = ranges(graph.trans_ptr[choice], length)
-        source = np.repeat(np.arange(choice.size), length)
-        out = np.flatnonzero(model.ever_live[transition] & (graph.successor[transition] != state[source]))
-        return cls(model, choice, state, length, source, transition, out)
-
-    def gaps(self, potential: Array) -> tuple[Array, Array, Array]:
-        """Return probabilities [K, out], gaps [K, c], and for each sample whether all gaps are 0 or more.
-
-        An infinite potential marks a dead end.
-        """
-        model, samples = self.model, self.model.samples
-        chance, own, backup = model.prob[self.transition], potential[self.state], model.cost[self.choice]
-        number = self.source[:, None] * samples + np.arange(samples)  # of the choice and the sample
-        with np.errstate(invalid="ignore", divide="ignore"):
-            ahead = np.where(chance > 0, chance * potential[model.graph.successor[self.transition]], 0.0)
-            np.add.at(backup.reshape(-1), number.reshape(-1), ahead.reshape(-1))
-            leaving, source = chance[self.out], self.source[self.out]
-            leave = np.bincount(number[self.out].reshape(-1), leaving.reshape(-1), backup.size).reshape(backup.shape)
-            error = (2.0**-53 * (2 * self.length + 8))[:, None] * (backup + own)
-            finite = (leave > 0) & (backup < np.inf) & (own < np.inf)
-            gap = np.where(finite, np.maximum(backup - own - error, 0.0) / leave, HUGE)
-            prob = np.where(leave[source] > 0, leaving / leave[source], 0.0)
-            sound = ~(finite & (backup - own + error < 0)).any(axis=0)
-        return np.ascontiguousarray(prob.T), np.ascontiguousarray(gap.T), sound
+    `source` is the index in `choice` of each transition's choice; `out` are the indices of transitions that some sample
+    can take and that leave the state. An infinite potential marks a dead end.
+    """
+    graph, samples = model.graph, model.samples
+    chance, backup, own = model.prob[transition], model.cost[choice], potential[graph.choice_state[choice]]
+    number = source[:, None] * samples + np.arange(samples)  # of the choice and the sample
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ahead = np.where(chance > 0, chance * potential[graph.successor[transition]], 0.0)
+        np.add.at(backup.reshape(-1), number.reshape(-1), ahead.reshape(-1))
+        leaving = chance[out]
+        leave = np.bincount(number[out].reshape(-1), leaving.reshape(-1), backup.size).reshape(backup.shape)
+        error = (2.0**-53 * (2 * np.diff(graph.trans_ptr)[choice] + 8))[:, None] * (backup + own)
+        finite = (leave > 0) & (backup < np.inf) & (own < np.inf)
+        gap = np.where(finite, np.maximum(backup - own - error, 0.0) / leave, HUGE)
+        leave = leave[source[out]]
+        prob = np.where(leave > 0, leaving / leave, 0.0)
+        sound = ~(finite & (backup - own + error < 0)).any(axis=0)
+    return np.ascontiguousarray(prob.T), np.ascontiguousarray(gap.T), sound
 
 
 def _pointers(owner: Array, owners: int) -> Array:
     """Return where the items of each owner begin, for items sorted by owner."""
-    return np.searchsorted(owner, np.arange(owners + 1)).astype(np.int32)
+    return read_only(pointers(np.bincount(owner, minlength=owners)).astype(np.int32))
 
 
 def _places(model: UMDP, values: OptimalValues, kept: Array) -> Array:  # [n]

@@ -121,9 +121,9 @@ class ExactStationary(Solver):
         pilot = _deadline(run, PILOT_SHARE)
         pruned.try_policies(starts, run, _deadline(run, START_SHARE))
         if self.prune:
-            ending = pruned.search(run)
-            if ending.status is not Status.INFEASIBLE:
-                return pruned.outcome(ending, run)
+            status = pruned.search(run)
+            if status is not Status.INFEASIBLE:
+                return pruned.outcome(status, run)
         else:
             pruned.search(run, PILOT_NODES, pilot)
         full = _BranchAndBound.build(model, values, np.ones(graph.choices, bool), best)
@@ -196,13 +196,6 @@ class _Incumbent:
         return verdict
 
 
-class _Ending(NamedTuple):
-    """What a search has proved, and why it stopped."""
-
-    lower: float
-    status: Status
-
-
 @dataclass(eq=False)
 class _BranchAndBound:
     """The open nodes of one search, and the memory of its kernels."""
@@ -212,7 +205,7 @@ class _BranchAndBound:
     pool: kernel.NodePool
     cursor: Any  # where the search is (see `stationary_kernels.py`)
     node: "_NodeMemory"
-    spare: "_PolicyMemory"  # for policies while a node is paused
+    spare: tuple[descent.Subgraph, descent.PolicyValues]  # for policies while a node is paused
     cut: float = descent.ENDLESS  # nodes with this bound or more are closed; it only falls
     closed: float = np.inf  # the least bound of a closed leaf
     lower: float = 0.0
@@ -235,7 +228,7 @@ class _BranchAndBound:
         cursor.open, cursor.unused, cursor.next = 1, FIRST_POOL - 1, -1
         node = _NodeMemory.build(*sizes)
         node.choices.candidate[:] = problem.local.row_ptr[:-1]
-        return cls(problem, best, pool, cursor, node, _PolicyMemory.build(*sizes))
+        return cls(problem, best, pool, cursor, node, _policy_memory(*sizes))
 
     def try_policies(self, policies: list[Array], run: Run, until: float) -> None:
         """Judge the best of some policies, first as it is; then improve the best few."""
@@ -248,18 +241,15 @@ class _BranchAndBound:
                 if run.stop():
                     break
         measured.sort(key=lambda pair: pair[0])
-        for number, (regret, local) in enumerate(measured[:DESCENTS]):
+        for number, (_, local) in enumerate(measured[:DESCENTS]):
             if number == 0:
                 self.best.offer(self.problem.by_state(local))
             if run.seconds < until and not run.stop():
-                self.descend(local, regret, run, DESCENT_ROUNDS, until)
+                self.improve(local, run, DESCENT_ROUNDS, until)
 
-    def improve(self, local: Array, run: Run, rounds: int) -> None:
-        """Improve a policy by descent, and judge the result."""
-        self.descend(local, self._measure(local), run, rounds)
-
-    def descend(self, local: Array, before: tuple[float, float], run: Run, rounds: int, until: float = np.inf) -> None:
-        """Change one choice of a policy of known regret at a time as long as that helps, and judge the result."""
+    def improve(self, local: Array, run: Run, rounds: int, until: float = np.inf) -> None:
+        """Change one choice of a policy at a time as long as that helps, and judge the result."""
+        before = self._measure(local)
         now = descent.new_descent()
         now.max_regret, now.mean_regret = before
         for _ in range(rounds):
@@ -270,18 +260,20 @@ class _BranchAndBound:
         if (now.max_regret < before[0] or now.mean_regret < before[1]) and now.max_regret <= self.best.upper:
             self.best.offer(self.problem.by_state(local))
 
-    def search(self, run: Run, most_nodes: float = np.inf, until: float = np.inf) -> _Ending:
-        """Branch and bound until the gap is closed or a limit is reached."""
+    def search(self, run: Run, most_nodes: float = np.inf, until: float = np.inf) -> Status:
+        """Branch and bound until the gap is closed or a limit is reached; return which. `lower` is proved."""
         cursor, nodes = self.cursor, int(self.cursor.nodes)
         while True:
             self.cut = cursor.cut = min(self.cut, self.best.cut)
             cursor.best = min(self.best.upper, descent.ENDLESS)
             self.lower = max(self.lower, self._open_bound())
-            if self.lower >= self.cut or self._finished():
-                return _Ending(self.lower, self._conclusion())
+            if self.lower >= self.cut or not (cursor.open or cursor.next >= 0 or cursor.phase != kernel.POP):
+                if self.best.choice is not None:
+                    return Status.SOLVED
+                return Status.INFEASIBLE if np.isinf(self.closed) else Status.UNPROVED
             stopped = run.stop()
             if stopped or nodes >= most_nodes or run.seconds >= until:
-                return _Ending(self.lower, stopped or Status.ITERATION_LIMIT)
+                return stopped or Status.ITERATION_LIMIT
             self._report(run, f"milp: {nodes} nodes, {cursor.open} open")
             cursor.last = int(np.ceil(min(nodes + run.limits.iterations - run.iterations, most_nodes, 1 << 60)))
             cursor.budget, cursor.tolerance = self.budget, self.best.precision
@@ -301,26 +293,20 @@ class _BranchAndBound:
             if cursor.deep and 2 * cursor.open < self.pool.heap.size:
                 cursor.deep = 0
 
-    def outcome(self, ending: _Ending, run: Run) -> Outcome:
+    def outcome(self, status: Status, run: Run) -> Outcome:
         """Return the best policy, after a last descent to one of equal regret and a smaller mean."""
-        model, best, status = self.problem.model, self.best, ending.status
+        model, best = self.problem.model, self.best
         if status is Status.INFEASIBLE:
             return infeasible(model, run)
         if best.choice is None:
-            return Outcome(policy_at_hand(model, None, run), Interval(ending.lower, np.inf), status)
+            return Outcome(policy_at_hand(model, None, run), Interval(self.lower, np.inf), status)
         if status is Status.SOLVED:
             self.improve(self.problem.by_place(best.choice), run, DESCENT_ROUNDS)
-        objective = Interval.proved(ending.lower, best.upper, "the least max regret of a stationary policy")
+        objective = Interval.proved(self.lower, best.upper, "the least max regret of a stationary policy")
         if status is Status.SOLVED and objective.width > 2 * best.gap * best.upper + best.loose:
             status = Status.UNPROVED
         run.report("milp: proved", objective)
         return Outcome(Policy.from_choices(model.graph, best.choice), objective, status)
-
-    def _conclusion(self) -> Status:
-        """Return the status when no node is left."""
-        if self.best.choice is not None:
-            return Status.SOLVED
-        return Status.INFEASIBLE if np.isinf(self.closed) else Status.UNPROVED
 
     def _judge_candidate(self, run: Run, *, leaf: bool) -> None:
         """Judge the candidate of the node; at a leaf it is the only policy, so that its regret closes the node."""
@@ -346,10 +332,6 @@ class _BranchAndBound:
             lower = min(lower, cursor.bound)
         return float(lower)
 
-    def _finished(self) -> bool:
-        """Return whether no node is open or in progress."""
-        return bool(self.cursor.open == 0 and self.cursor.next < 0 and self.cursor.phase == kernel.POP)
-
     def _report(self, run: Run, stage: str) -> None:
         if run.seconds - self.reported >= REPORT_SECONDS:
             self.reported = run.seconds
@@ -368,30 +350,7 @@ class _BranchAndBound:
     def _measure(self, local: Array) -> tuple[float, float]:
         """Return the largest and the mean regret of a policy, nearly; infinite if it is improper."""
         worst = descent.measure(self.problem.local, *self.spare, local, 0.01 * self.best.slack)
-        return (float(worst), float(self.spare.values.regret.mean())) if worst < descent.ENDLESS else (np.inf, np.inf)
-
-
-class _PolicyMemory(NamedTuple):
-    """Memory for the evaluation of a policy, in the order in which kernels take it."""
-
-    graph: descent.Subgraph
-    values: descent.PolicyValues
-
-    @classmethod
-    def build(cls, places: int, choices: int, samples: int) -> "_PolicyMemory":
-        return cls(
-            descent.Subgraph(
-                allow=np.zeros(choices, bool),
-                live=np.zeros(places, np.int32),
-                seen=np.zeros(places + 1, bool),
-                alive=np.zeros(places + 1, bool),
-                stack=np.zeros(max(places, samples) + 1, np.int32),
-                place=np.arange(places + 1, dtype=np.int32),
-            ),
-            descent.PolicyValues(
-                value=np.zeros((samples, places + 1)), regret=np.zeros(samples), rank=np.arange(samples)
-            ),
-        )
+        return (float(worst), float(self.spare[1].regret.mean())) if worst < descent.ENDLESS else (np.inf, np.inf)
 
 
 class _NodeMemory(NamedTuple):
@@ -405,7 +364,7 @@ class _NodeMemory(NamedTuple):
 
     @classmethod
     def build(cls, places: int, choices: int, samples: int) -> "_NodeMemory":
-        graph, policies = _PolicyMemory.build(places, choices, samples)
+        graph, policies = _policy_memory(places, choices, samples)
         low, high, candidate, frontier = np.zeros((4, places), np.int32)
         visits, hit = np.zeros((2, samples, places))
         total, excess = np.zeros((2, samples, choices))
@@ -413,15 +372,24 @@ class _NodeMemory(NamedTuple):
         return cls(
             graph,
             NodeChoices(graph.live, low, high, np.zeros(choices, np.int32), candidate),
-            NodeValues(
-                np.zeros((samples, places + 1)), total, excess, np.zeros((samples, places), np.int32), visits
-            ),
+            NodeValues(np.zeros((samples, places + 1)), total, excess, np.zeros((samples, places), np.int32), visits),
             Coupling(
                 hit, frontier, fixed, np.full(samples, 1.0 / samples), trial, paid,
                 np.zeros(choices), np.zeros(places + 1),
             ),
             policies,
         )  # fmt: skip
+
+
+def _policy_memory(places: int, choices: int, samples: int) -> tuple[descent.Subgraph, descent.PolicyValues]:
+    """Return memory for the evaluation of a policy."""
+    seen, alive = np.zeros((2, places + 1), bool)
+    live, stack = np.zeros(places, np.int32), np.zeros(max(places, samples) + 1, np.int32)
+    place = np.arange(places + 1, dtype=np.int32)
+    return (
+        descent.Subgraph(np.zeros(choices, bool), live, seen, alive, stack, place),
+        descent.PolicyValues(np.zeros((samples, places + 1)), np.zeros(samples), np.arange(samples)),
+    )
 
 
 def _pool(size: int, choices: int) -> kernel.NodePool:
