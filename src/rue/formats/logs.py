@@ -207,46 +207,39 @@ class _Names(dict[Any, str]):
         return name
 
 
-@dataclass(frozen=True, eq=False)
 class _Reader:
-    """What to take from the cells of a line."""
+    """Take states, actions and costs from the cells of a line."""
 
-    log: Log
-    state: Callable[[list[str]], str]
-    action: Callable[[list[str]], str]
-    next_state: Callable[[list[str]], str]
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.names = _Names()
+        self.state, self.action, self.next_state = map(self._taker, (log.state, log.action, log.next_state))
+        self.cost_place = log.columns.index(log.cost)
 
-    @classmethod
-    def of(cls, log: Log) -> "_Reader":
-        names = _Names()
+    def _taker(self, columns: tuple[str, ...]) -> Callable[[list[str]], str]:
+        """Return a function from the cells of a line to the name in some columns, which is "" if it is missing."""
+        if not columns:
+            return lambda cells: ""
+        names, pick = self.names, itemgetter(*map(self.log.columns.index, columns))
+        return lambda cells: names[pick(cells)]
 
-        def taker(columns: tuple[str, ...]) -> Callable[[list[str]], str]:
-            if not columns:
-                return lambda cells: ""
-            pick = itemgetter(*map(log.columns.index, columns))
-            return lambda cells: names[pick(cells)]
-
-        return cls(log, taker(log.state), taker(log.action), taker(log.next_state))
-
-    def named(self, what: str, name: str) -> str:
-        """Return the name, if there is one."""
-        if not name:
-            columns = ", ".join(getattr(self.log, what))
-            raise _Unusable(f"the cell of {columns} is empty; expected a name")
-        return name
-
-    def price(self, text: str) -> float:
+    def cost(self, cells: list[str]) -> float:
         """Return the cost as a number."""
+        text = cells[self.cost_place]
+        decimal = text
+        if self.log.delimiter == ";" and text.count(",") == 1 and "." not in text:
+            decimal = text.replace(",", ".")
         try:
-            value = math.nan if "_" in text else float(text)  # Python reads 1_000, but no log means that
+            value = math.nan if "_" in text else float(decimal)  # Python reads 1_000, but no log means that
         except ValueError:
             value = math.nan
-            if self.log.delimiter == ";" and text.count(",") == 1 and "." not in text:
-                return self.price(text.replace(",", "."))
         if not math.isfinite(value):
-            missing = "empty" if not text.strip() else repr(text)
-            raise _Unusable(f"{self.log.cost} is {missing}; expected a number")
+            raise _Unusable(f"{self.log.cost} is {repr(text) if text.strip() else 'empty'}; expected a number")
         return value
+
+
+def _missing(columns: Sequence[str]) -> str:
+    raise _Unusable(f"the cell of {', '.join(columns)} is empty; expected a name")
 
 
 def _usable(log: Log, lines: Any) -> Iterator[list[str]]:
@@ -279,15 +272,15 @@ def _with_place(log: Log, lines: Any, rows: Callable[[], Iterator[Row]]) -> Iter
 
 def _complete(log: Log, lines: Any) -> Iterator[Row]:
     """Return rows that have all four."""
-    reader, place = _Reader.of(log), log.columns.index(log.cost)
+    reader = _Reader(log)
 
     def rows() -> Iterator[Row]:
         for cells in _usable(log, lines):
             yield (
-                reader.state(cells) or reader.named("state", ""),
-                reader.action(cells) or reader.named("action", ""),
-                reader.price(cells[place]),
-                reader.next_state(cells) or reader.named("next_state", ""),
+                reader.state(cells) or _missing(log.state),
+                reader.action(cells) or _missing(log.action),
+                reader.cost(cells),
+                reader.next_state(cells) or _missing(log.next_state),
             )
 
     return _with_place(log, lines, rows)
@@ -295,29 +288,26 @@ def _complete(log: Log, lines: Any) -> Iterator[Row]:
 
 def _chained(log: Log, lines: Any) -> Iterator[Row]:
     """Return rows of episodes, each completed by the next one of its episode; at most one per episode waits."""
-    reader, place = _Reader.of(log), log.columns.index(log.cost)
     assert log.episode is not None
+    reader = _Reader(log)
     episode_place = log.columns.index(log.episode)
     waiting: dict[str, tuple[str, str, float, int]] = {}
 
     def rows() -> Iterator[Row]:
         for cells in _usable(log, lines):
-            episode = cells[episode_place].strip()
-            if not episode:
-                raise _Unusable(f"the cell of {log.episode} is empty; expected a name")
-            state = reader.named("state", reader.state(cells))
-            closing = not reader.action(cells) and not cells[place].strip()
-            now = None if closing else (reader.named("action", reader.action(cells)), reader.price(cells[place]))
+            episode = cells[episode_place].strip() or _missing((str(log.episode),))
+            state, action = reader.state(cells) or _missing(log.state), reader.action(cells)
+            closing = not action and not cells[reader.cost_place].strip()
+            # Everything is checked before the row that waits is completed.
+            cost = 0.0 if closing else reader.cost(cells) if action else float(_missing(log.action))
             before = waiting.pop(episode, None)
             if before is not None:
                 yield (*before[:3], state)
-            if now is None:
-                continue
             following = reader.next_state(cells)
-            if following:
-                yield (state, *now, following)
-            else:
-                waiting[episode] = (state, *now, lines.line_num)
+            if following and not closing:
+                yield state, action, cost, following
+            elif not closing:
+                waiting[episode] = (state, action, cost, lines.line_num)
 
     yield from _with_place(log, lines, rows)
     if waiting and log.end is None and log.unfinished == "refuse":
