@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -87,24 +88,21 @@ def read_log(
     """
     source = text_path(path)
     one_of("way with unfinished episodes", unfinished, ("refuse", "drop"))
-    wanted = {
-        name: _several(name, given)
-        for name, given in (("state", state), ("action", action), ("next_state", next_state))
-    }
+    groups = {"state": state, "action": action, "next_state": next_state}
+    wanted = {name: _column_names(name, given) for name, given in groups.items()}
     others = [cost] if episode is None else [cost, episode]
     for name, text in (("cost", cost), ("episode", episode), ("end", end), ("encoding", encoding)):
         if not isinstance(text, str) and (text is not None or name == "cost"):
             raise BadInput(f"{name} is {text!r}; expected text")
     used = encoding or _guess_encoding(source)
-    names = [name for group in wanted.values() for name in group] + others
-    delimiter, columns = _find_header(source, used, names)
+    delimiter, columns = _find_header(source, used, [*chain(*wanted.values()), *others])
     if episode is not None and wanted["next_state"] == (NEXT_STATE,) and NEXT_STATE not in columns:
         wanted["next_state"] = ()
-    _check_columns(source, columns, [name for group in wanted.values() for name in group] + others)
+    _check_columns(source, columns, [*chain(*wanted.values()), *others])
     return Log(source, columns, delimiter, used, cost=cost, episode=episode, end=end, unfinished=unfinished, **wanted)
 
 
-def _several(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
+def _column_names(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         return (names,)
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
@@ -114,7 +112,7 @@ def _several(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def _opened(path: Path, encoding: str) -> Iterator[IO[str]]:
-    """Open the file as text; whatever goes wrong while it is read is told in one line."""
+    """Open the file as text; raise one line for whatever goes wrong while it is read."""
     try:
         with path.open(newline="", encoding=encoding) as stream:
             yield stream
@@ -164,7 +162,7 @@ def _first_filled(lines: Iterator[list[str]]) -> list[str]:
 
 
 def _check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
-    if "" in wanted or not all(isinstance(name, str) for name in wanted):
+    if "" in wanted:
         raise BadInput(f"{path}: the columns are {', '.join(map(repr, wanted))}; expected names from the header")
     if not {*wanted} & {*columns} and any(map(_is_number, columns)):
         raise BadInput(
@@ -255,7 +253,7 @@ def _usable(log: Log, lines: Any) -> Iterator[list[str]]:
 
 
 def _with_place(log: Log, lines: Any, rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
-    """Return the rows; the first line that cannot be used is told with its number, and how many there are."""
+    """Return the rows; at the first unusable line, raise its number, the reason and how many there are."""
     try:
         yield from rows()
     except _Unusable as problem:
@@ -298,16 +296,15 @@ def _chained(log: Log, lines: Any) -> Iterator[Row]:
             episode = cells[episode_place].strip() or _missing((str(log.episode),))
             state, action = reader.state(cells) or _missing(log.state), reader.action(cells)
             closing = not action and not cells[reader.cost_place].strip()
-            # Everything is checked before the row that waits is completed.
-            cost = 0.0 if closing else reader.cost(cells) if action else float(_missing(log.action))
+            done = None if closing else (action or _missing(log.action), reader.cost(cells))
             before = waiting.pop(episode, None)
             if before is not None:
                 yield (*before[:3], state)
             following = reader.next_state(cells)
-            if following and not closing:
-                yield state, action, cost, following
-            elif not closing:
-                waiting[episode] = (state, action, cost, lines.line_num)
+            if done and following:
+                yield (state, *done, following)
+            elif done:
+                waiting[episode] = (state, *done, lines.line_num)
 
     yield from _with_place(log, lines, rows)
     if waiting and log.end is None and log.unfinished == "refuse":

@@ -234,8 +234,8 @@ def _number(name: str, value: object, low: float = -LARGEST) -> float:
     raise BadFile(f"{name} is {value!r}; expected a number from {low:g} to {LARGEST:g}, or an infinite one")
 
 
-def _seconds(name: str, value: object) -> float:
-    return real_number(name, value, f"0 to {MOST_SECONDS:g}", 0, MOST_SECONDS)
+def _seconds(value: object) -> float:
+    return real_number("seconds", value, f"0 to {MOST_SECONDS:g}", 0, MOST_SECONDS)
 
 
 def _interval(name: str, value: object) -> Interval:
@@ -247,32 +247,21 @@ def _interval(name: str, value: object) -> Interval:
 def _trace(points: object) -> tuple[TracePoint, ...]:
     if not isinstance(points, list) or not all(isinstance(point, list) and len(point) == 4 for point in points):
         raise BadFile("the trace has other points; expected seconds, iteration, lower and upper end")
-    return tuple(
-        TracePoint(
-            seconds=_seconds("seconds of the trace", seconds),
-            iteration=whole_number("iteration of the trace", iteration, 0),
-            lower=_number("lower end of the trace", lower),
-            upper=_number("upper end of the trace", upper),
-        )
-        for seconds, iteration, lower, upper in points
-    )
-
-
-def _counters(given: object) -> dict[str, int]:
-    if not isinstance(given, dict):
-        raise BadFile(f"the counters are {given!r}; expected a number for each name")
-    return {name: whole_number(f"the counter {name!r}", count, 0) for name, count in given.items()}
-
-
-def _regrets(array: Array) -> tuple[float, ...]:
-    if array.ndim != 1 or array.size == 0:
-        raise BadFile(f"the array regret has shape {array.shape}; expected one number for each sample")
-    return tuple(_number("a regret", regret, 0) for regret in array.tolist())
+    trace = []
+    for seconds, iteration, *ends in points:
+        lower, upper = (_number("an end of the trace", end) for end in ends)
+        trace.append(TracePoint(_seconds(seconds), whole_number("iteration of the trace", iteration, 0), lower, upper))
+    return tuple(trace)
 
 
 def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Solution:
     about = header["solution"]
-    solver, reason = about["solver"], about.get("reason", "")
+    solver, counters, reason = about["solver"], about["counters"], about.get("reason", "")
+    regret = arrays["regret"]
+    if regret.ndim != 1 or regret.size == 0:
+        raise BadFile(f"the array regret has shape {regret.shape}; expected one number for each sample")
+    if not isinstance(counters, dict):
+        raise BadFile(f"the counters are {counters!r}; expected a number for each name")
     if not isinstance(reason, str):
         raise BadFile(f"the reason is {reason!r}; expected text")
     certificate = _unpack_certificate("certificate", about, arrays)
@@ -284,10 +273,10 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
         status=Status(about["status"]),
         objective=_interval("the objective", about["objective"]),
         max_regret=_interval("the max regret", about["max_regret"]),
-        regret=_regrets(arrays["regret"]),
-        seconds=_seconds("seconds", about["seconds"]),
+        regret=tuple(_number("a regret", value, 0) for value in regret.tolist()),
+        seconds=_seconds(about["seconds"]),
         trace=_trace(about["trace"]),
-        counters=_counters(about["counters"]),
+        counters={name: whole_number(f"the counter {name!r}", count, 0) for name, count in counters.items()},
         certificate=certificate,
         regret_certificate=certificate if is_of_regret else other,
         reason=reason,
