@@ -22,7 +22,7 @@ from rue._arrays import Array, pointers, ranges
 from rue._check import check_memory, frozen_array, in_all, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue.errors import BadInput, argument
-from rue.model import UMDP, Flat, Graph, flat_indices
+from rue.model import UMDP, Flat, Graph, check_pointers, flat_indices
 from rue.structure import surely_reaching
 
 Numbers = float | Sequence[float] | Array
@@ -151,19 +151,11 @@ class Counts:
     def __post_init__(self) -> None:
         for name, dtype in _COUNTS_FIELDS.items():
             object.__setattr__(self, name, frozen_array(name, getattr(self, name), dtype))
-        for name, of, size in (
-            ("choice_ptr", "choices", self.action.size),
-            ("trans_ptr", "transitions", self.successor.size),
-        ):
-            ptr = getattr(self, name)
-            if ptr.ndim != 1 or not ptr.size or ptr[0] != 0 or ptr[-1] != size or (np.diff(ptr) < 0).any():
-                raise BadInput(f"{name} does not rise from 0 to {size}, the number of {of}; expected that")
-        for name, shape in (
-            ("action", (self.trans_ptr.size - 1,)),
-            ("count", self.successor.shape),
-            ("cost", self.action.shape),
-            ("cost_spread", self.action.shape),
-        ):
+        check_pointers("choice_ptr", self.choice_ptr, self.action.size, allow_empty=True)
+        check_pointers("trans_ptr", self.trans_ptr, self.successor.size, allow_empty=True)
+        choices = (self.trans_ptr.size - 1,)
+        shapes = {"action": choices, "count": self.successor.shape, "cost": choices, "cost_spread": choices}
+        for name, shape in shapes.items():
             if getattr(self, name).shape != shape:
                 raise BadInput(f"{name} has shape {getattr(self, name).shape}; expected {shape}")
         if ((self.successor < 0) | (self.successor >= self.choice_ptr.size - 1)).any():

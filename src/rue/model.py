@@ -431,7 +431,8 @@ def _check_labels(kind: str, label: tuple[str, ...] | None, count: int) -> None:
         raise BadInput(f"a {kind} label has {error.object[error.start]!r}; expected text that UTF-8 can hold") from None
 
 
-def _check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
+def check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
+    """Refuse pointers that do not rise from 0 to the end; with `allow_empty`, neighbours may be equal."""
     if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != end:
         raise BadInput(f"{name} runs from {ptr[:1]} to {ptr[-1:]}; expected 0 to {end}")
     bad = np.flatnonzero(np.diff(ptr) < (0 if allow_empty else 1))
@@ -446,8 +447,8 @@ def _check_graph(graph: Graph) -> None:
     for name in GRAPH_FIELDS:
         if getattr(graph, name).ndim != 1:
             raise BadInput(f"{name} has shape {getattr(graph, name).shape}; expected one axis")
-    _check_pointers("choice_ptr", graph.choice_ptr, graph.action.size, allow_empty=True)
-    _check_pointers("trans_ptr", graph.trans_ptr, graph.successor.size, allow_empty=False)
+    check_pointers("choice_ptr", graph.choice_ptr, graph.action.size, allow_empty=True)
+    check_pointers("trans_ptr", graph.trans_ptr, graph.successor.size, allow_empty=False)
     states = graph.states
     if graph.trans_ptr.size != graph.choices + 1:
         raise BadInput(f"trans_ptr has {graph.trans_ptr.size} entries; expected one more than {graph.choices} choices")

@@ -73,16 +73,16 @@ def read_rue(source: Path, model: UMDP | None = None) -> Storable:
     except RueError:
         raise
     except Exception as error:  # whatever goes wrong here, the file is wrong
-        raise BadFile(
-            f"{source}: {_why_unreadable(source)} ({_one_line(error)}); expected a file written by rue.save"
-        ) from None
+        problem = f"{_why_unreadable(source)} ({str(error) or type(error).__name__})"
+        raise BadFile(f"{source}: {problem}; expected a file written by rue.save") from None
     try:
         thing: Storable = _KINDS[header["kind"]][2](header, _Named(arrays))
         return thing
     except BadInput as error:
         raise BadFile(f"{source}: {error}") from None
     except Exception as error:
-        raise BadFile(f"{source}: the file is damaged ({_one_line(error)}); expected a {header['kind']}") from None
+        problem = str(error) or type(error).__name__
+        raise BadFile(f"{source}: the file is damaged ({problem}); expected a {header['kind']}") from None
 
 
 def _write_zip(stream: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -163,10 +163,6 @@ def _why_unreadable(source: Path) -> str:
         return "it is a directory"
     with source.open("rb") as stream:
         return "the file is damaged" if stream.read(2) == b"PK" else "it is no rue file"
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _pack_graph(graph: Graph) -> tuple[dict[str, Any], dict[str, Array]]:
