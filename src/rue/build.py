@@ -10,6 +10,7 @@ and no policy can hedge against what all samples agree on. If a choice may lead 
 after any action, with n(s') = 0 where it has not done so yet, the posterior is wide where the counts are small.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -334,9 +335,8 @@ def count_transitions(
     action: dict[Hashable, int] = {}
     ends = _names("goals", goals)
     after_goal = 0
-    seen: dict[tuple[int, int], dict[int, int]] = {}
-    paid: dict[tuple[int, int], _Spread] = {}
-    number = -1
+    seen: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+    paid: dict[tuple[int, int], _Spread] = defaultdict(_Spread)
     try:
         numbered = enumerate(rows)
     except TypeError:
@@ -352,13 +352,9 @@ def count_transitions(
             after_goal += 1
             continue
         key = (state.setdefault(s, len(state)), action.setdefault(a, len(action)))
-        target = state.setdefault(following, len(state))
-        outcomes = seen.setdefault(key, {})
-        outcomes[target] = outcomes.get(target, 0) + 1
-        if key not in paid:
-            paid[key] = _Spread()
+        seen[key][state.setdefault(following, len(state))] += 1
         paid[key].add(price)
-    if number < 0:
+    if not seen and not after_goal:
         raise BadInput("the log has no rows; expected (state, action, cost, next state)")
     if initial not in ends and not any(s == 0 for s, _ in seen):
         left = {s for s, _ in seen}
@@ -383,9 +379,10 @@ def count_transitions(
     )
 
 
-def _names(what: str, names: Iterable[Hashable]) -> set[Hashable]:
+def _names(what: str, names: Iterable[Hashable]) -> dict[Hashable, None]:
+    """Return the names as keys, in the order in which they were given."""
     try:
-        return set(names)
+        return dict.fromkeys(names)
     except TypeError:
         raise BadInput(f"{what} is {names!r}; expected names of states") from None
 
@@ -421,8 +418,8 @@ def _usual_variance(paid: Mapping[tuple[int, int], _Spread]) -> dict[int, float]
 
 
 def _handle_unvisited(
-    state: dict[Hashable, int], action: dict[Hashable, int], ends: set[Hashable],
-    seen: dict[tuple[int, int], dict[int, int]], paid: dict[tuple[int, int], _Spread], unvisited: str,
+    state: dict[Hashable, int], action: dict[Hashable, int], ends: Mapping[Hashable, None],
+    seen: dict[tuple[int, int], Counter[int]], paid: dict[tuple[int, int], _Spread], unvisited: str,
 ) -> None:  # fmt: skip
     left = {s for s, _ in seen}
     stuck = [(name, number) for name, number in state.items() if number not in left and name not in ends]
@@ -436,7 +433,7 @@ def _handle_unvisited(
         )
     stay = action.setdefault("stuck", len(action))
     for _, number in stuck:
-        seen[number, stay] = {number: 1}
+        seen[number, stay] = Counter([number])
         paid[number, stay] = _Spread(1)
 
 

@@ -25,7 +25,7 @@ from rue import structure_kernels as reach
 from rue._arrays import Array, pointers, read_only
 from rue._check import frozen_array, in_all, index_array, labels, number_array, real_number, whole_number
 from rue._rounding import UNIT_ROUNDOFF
-from rue._text import frozen, thawed
+from rue._text import frozen, plain
 from rue.errors import BadInput, argument
 from rue.structure import all_states_reach_goal, reaching_goal, surely_reaching, visited_states
 
@@ -131,7 +131,7 @@ class Graph:
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as files and pickles hold it."""
         names = {name: getattr(self, name) for name in ("initial", "state_label", "action_label")}
-        return {**names, "layout": thawed(self.layout)}
+        return {**names, "layout": plain(self.layout)}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
@@ -243,12 +243,12 @@ class UMDP:
             graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor,
             self.prob, self.cost, graph.initial, graph.state_label, graph.action_label,
         )  # fmt: skip
-        plain = UMDP.from_flat(flat, discount)
+        ending = UMDP.from_flat(flat, discount)
         layout = {name: value for name, value in graph.layout.items() if name != "domain"}
         if isinstance(layout.get("cell"), tuple):
             layout["cell"] = (*layout["cell"], -1)
         scenery = {name: np.vstack([values, values.mean(axis=0)]) for name, values in self.scenery.items()}
-        return UMDP(replace(plain.graph, layout=layout), plain.prob, plain.cost, self.sample_label, scenery)
+        return UMDP(replace(ending.graph, layout=layout), ending.prob, ending.cost, self.sample_label, scenery)
 
     def subset(self, samples: ArrayLike) -> "UMDP":
         """Return the model with these samples only, in this order."""
@@ -433,7 +433,9 @@ def _check_labels(kind: str, label: tuple[str, ...] | None, count: int) -> None:
 
 def check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
     """Refuse pointers that do not rise from 0 to the end; with `allow_empty`, neighbours may be equal."""
-    if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != end:
+    if ptr.ndim != 1:
+        raise BadInput(f"{name} has shape {ptr.shape}; expected one axis")
+    if ptr.size < 1 or ptr[0] != 0 or ptr[-1] != end:
         raise BadInput(f"{name} runs from {ptr[:1]} to {ptr[-1:]}; expected 0 to {end}")
     bad = np.flatnonzero(np.diff(ptr) < (0 if allow_empty else 1))
     if bad.size:
@@ -444,7 +446,7 @@ def check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
 
 
 def _check_graph(graph: Graph) -> None:
-    for name in GRAPH_FIELDS:
+    for name in ("action", "successor"):
         if getattr(graph, name).ndim != 1:
             raise BadInput(f"{name} has shape {getattr(graph, name).shape}; expected one axis")
     check_pointers("choice_ptr", graph.choice_ptr, graph.action.size, allow_empty=True)
@@ -496,17 +498,17 @@ def _check_layout(layout: object) -> Mapping[str, Any]:
     """Return the layout, frozen; that of a grid must say how large it is, and a domain is named."""
     if not isinstance(layout, Mapping):
         raise BadInput(f"the layout is {layout!r}; expected a mapping such as {{'grid': [rows, columns]}}")
-    plain: Mapping[str, Any] = frozen("the layout", layout)
-    if not isinstance(plain.get("domain", ""), str):
-        raise BadInput(f"the domain of the layout is {plain['domain']!r}; expected text")
-    if "grid" in plain:
-        sides = plain["grid"]
+    fixed: Mapping[str, Any] = frozen("the layout", layout)
+    if not isinstance(fixed.get("domain", ""), str):
+        raise BadInput(f"the domain of the layout is {fixed['domain']!r}; expected text")
+    if "grid" in fixed:
+        sides = fixed["grid"]
         if not isinstance(sides, tuple) or len(sides) != 2:
             raise BadInput(f"the grid of the layout is {sides!r}; expected [rows, columns]")
         for name, side in zip(("rows", "columns"), sides, strict=True):
             whole_number(f"the number of {name} in the layout", side, 1, MOST_CELLS)
         whole_number("the number of cells in the layout", sides[0] * sides[1], 1, MOST_CELLS)
-    return plain
+    return fixed
 
 
 def _check_scenery(model: UMDP) -> Mapping[str, Array]:
