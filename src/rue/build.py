@@ -10,7 +10,7 @@ and no policy can hedge against what all samples agree on. If a choice may lead 
 after any action, with n(s') = 0 where it has not done so yet, the posterior is wide where the counts are small.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -335,7 +335,7 @@ def count_transitions(
     action: dict[Hashable, int] = {}
     ends = _names("goals", goals)
     after_goal = 0
-    seen: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+    seen: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     paid: dict[tuple[int, int], _Spread] = defaultdict(_Spread)
     try:
         numbered = enumerate(rows)
@@ -352,7 +352,8 @@ def count_transitions(
             after_goal += 1
             continue
         key = (state.setdefault(s, len(state)), action.setdefault(a, len(action)))
-        seen[key][state.setdefault(following, len(state))] += 1
+        target, outcomes = state.setdefault(following, len(state)), seen[key]
+        outcomes[target] = outcomes.get(target, 0) + 1
         paid[key].add(price)
     if not seen and not after_goal:
         raise BadInput("the log has no rows; expected (state, action, cost, next state)")
@@ -419,7 +420,7 @@ def _usual_variance(paid: Mapping[tuple[int, int], _Spread]) -> dict[int, float]
 
 def _handle_unvisited(
     state: dict[Hashable, int], action: dict[Hashable, int], ends: Mapping[Hashable, None],
-    seen: dict[tuple[int, int], Counter[int]], paid: dict[tuple[int, int], _Spread], unvisited: str,
+    seen: dict[tuple[int, int], dict[int, int]], paid: dict[tuple[int, int], _Spread], unvisited: str,
 ) -> None:  # fmt: skip
     left = {s for s, _ in seen}
     stuck = [(name, number) for name, number in state.items() if number not in left and name not in ends]
@@ -433,7 +434,7 @@ def _handle_unvisited(
         )
     stay = action.setdefault("stuck", len(action))
     for _, number in stuck:
-        seen[number, stay] = Counter([number])
+        seen[number, stay] = {number: 1}
         paid[number, stay] = _Spread(1)
 
 

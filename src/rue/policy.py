@@ -129,8 +129,8 @@ class Policy:
         """Return what the policy does, one row for each node and choice, with the names of states and actions."""
         for node in range(self.nodes):
             state = self._state_name(node)
-            for row in self._actions(node):
-                yield {"node": node, "state": state, "action": row["action"], "probability": row["probability"]}
+            for entry in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
+                yield {"node": node, "state": state, **self._action(entry)}
 
     def to_csv(self) -> str:
         """Return the policy as a table, with the names of states and actions; `from_csv` reads it back."""
@@ -139,11 +139,13 @@ class Policy:
         odd = any("\r" in name for name in names)  # which older Pythons do not quote by themselves
         writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL)
         writer.writeheader()
-        nothing = {"action": "", "probability": "", "next": ()}
+        nothing = {"action": "", "probability": "", "next": ""}
         for node, start in enumerate(np.bincount(self.start_node, self.start_weight, self.nodes).tolist()):
             about = {"node": node, "state": self._state_name(node), "start": start}
-            for row in list(self._actions(node)) or [nothing]:
-                writer.writerow({**about, **row, "next": " ".join(map(str, row["next"]))})
+            if self.entry_ptr[node] == self.entry_ptr[node + 1]:
+                writer.writerow({**about, **nothing})
+            for entry in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
+                writer.writerow({**about, **self._action(entry), "next": " ".join(map(str, self._next_nodes(entry)))})
         return text.getvalue()
 
     @classmethod
@@ -160,9 +162,10 @@ class Policy:
         """
         graph, nodes = self.graph, []
         for node in range(self.nodes):
-            actions = list(self._actions(node))
-            for row in actions:
-                row["next"] = [{"state": self._state_name(following), "node": following} for following in row["next"]]
+            actions = []
+            for entry in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
+                outcomes = [{"state": self._state_name(after), "node": after} for after in self._next_nodes(entry)]
+                actions.append({**self._action(entry), "next": outcomes})
             nodes.append({"node": node, "state": self._state_name(node), "actions": actions})
         begin = zip(self.start_node.tolist(), self.start_weight.tolist(), strict=True)
         start = [{"node": node, "probability": probability} for node, probability in begin]
@@ -182,14 +185,13 @@ class Policy:
     def _state_name(self, node: int) -> str:
         return self.graph.state_name(int(self.node_state[node]))
 
-    def _actions(self, node: int) -> Iterator[dict[str, Any]]:
-        """Return what a node may do: the name of the action, its probability, and the next node of each outcome."""
-        for entry in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
-            yield {
-                "action": self.graph.action_name(int(self.graph.action[self.choice[entry]])),
-                "probability": float(self.weight[entry]),
-                "next": self.next_node[self.next_ptr[entry] : self.next_ptr[entry + 1]].tolist(),
-            }
+    def _action(self, entry: int) -> dict[str, Any]:
+        name = self.graph.action_name(int(self.graph.action[self.choice[entry]]))
+        return {"action": name, "probability": float(self.weight[entry])}
+
+    def _next_nodes(self, entry: int) -> list[int]:
+        nodes: list[int] = self.next_node[self.next_ptr[entry] : self.next_ptr[entry + 1]].tolist()
+        return nodes
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
