@@ -152,6 +152,7 @@ BAD_TEXT = {
     "half": ("p.csv", "state,action,probability\nhall,call,0.5\ndoor,walk,1\n", True, "sum to 0.5; expected 1"),
     "in words": ("p.csv", "state,action,probability\nhall,call,often\n", True, "probability is 'often'; expected a"),
     "too many cells": ("p.csv", "state,action\nhall,call,1\n", True, "line 2: there are 3 cells; expected 2"),
+    "no start": ("p.csv", "node,state,action,next\n0,hall,call,0\n", True, "no column 'start' beside 'next'; expected"),
     "bad node": ("p.csv", "node,state,action,next,start\nx,hall,call,0,1\n", True, "line 2: node is 'x'; expected a"),
     "no text": ("p.json", b"\xff\xfe", False, "no text in UTF-8"),
     "no JSON": ("p.json", "{", False, "it is no JSON"),

@@ -14,7 +14,7 @@ NO_LETTER = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # cont
 
 
 def plain(value: Any) -> Any:
-    """Return the value as JSON has it, with infinities as text."""
+    """Return the value as JSON has it: in lists and dictionaries, with infinities as text."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -39,13 +39,6 @@ def frozen(name: str, value: Any) -> Any:
         return value
     what = repr(value) if isinstance(value, float) else f"a {type(value).__name__}"
     raise BadInput(f"{name} holds {what}; expected plain finite numbers, words, lists and mappings")
-
-
-def thawed(value: Any) -> Any:
-    """Return what was frozen, in lists and dictionaries, as files and pickles want it."""
-    if isinstance(value, Mapping):
-        return {key: thawed(item) for key, item in value.items()}
-    return [thawed(item) for item in value] if isinstance(value, tuple) else value
 
 
 def one_line(name: str) -> str:

@@ -10,22 +10,22 @@ and no policy can hedge against what all samples agree on. If a choice may lead 
 after any action, with n(s') = 0 where it has not done so yet, the posterior is wide where the counts are small.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rue._arrays import Array, pointers, ranges
-from rue._check import check_memory, frozen_array, in_all, index_array, number_array, one_of, real_number, whole_number
+from rue._check import check_memory, frozen_array, in_all, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue.errors import BadInput, argument
-from rue.model import UMDP, Flat, Graph
+from rue.model import UMDP, Flat, Graph, check_pointers, flat_indices
 from rue.structure import surely_reaching
 
-T = TypeVar("T")
 Numbers = float | Sequence[float] | Array
 
 
@@ -111,10 +111,7 @@ class Builder:
         keys = sorted(self._choices)
         rows = [self._choices[key][0] for key in keys]
         flat = Flat(
-            choice_ptr=np.searchsorted([state for state, _ in keys], np.arange(len(names) + 1)),
-            action=np.array([action for _, action in keys], np.int64),
-            trans_ptr=pointers([len(row) for row in rows]),
-            successor=np.array([s for row in rows for s in row], np.int64),
+            **_graph_arrays(len(names), keys, rows),
             prob=np.array([p for row in rows for p in row.values()]).reshape(-1, self._samples),
             cost=np.array([self._choices[key][1] for key in keys]).reshape(-1, self._samples),
             initial=self._initial or 0,
@@ -155,19 +152,11 @@ class Counts:
     def __post_init__(self) -> None:
         for name, dtype in _COUNTS_FIELDS.items():
             object.__setattr__(self, name, frozen_array(name, getattr(self, name), dtype))
-        for name, of, size in (
-            ("choice_ptr", "choices", self.action.size),
-            ("trans_ptr", "transitions", self.successor.size),
-        ):
-            ptr = getattr(self, name)
-            if ptr.ndim != 1 or not ptr.size or ptr[0] != 0 or ptr[-1] != size or (np.diff(ptr) < 0).any():
-                raise BadInput(f"{name} does not rise from 0 to {size}, the number of {of}; expected that")
-        for name, shape in (
-            ("action", (self.trans_ptr.size - 1,)),
-            ("count", self.successor.shape),
-            ("cost", self.action.shape),
-            ("cost_spread", self.action.shape),
-        ):
+        check_pointers("choice_ptr", self.choice_ptr, self.action.size, allow_empty=True)
+        check_pointers("trans_ptr", self.trans_ptr, self.successor.size, allow_empty=True)
+        choices = (self.trans_ptr.size - 1,)
+        shapes = {"action": choices, "count": self.successor.shape, "cost": choices, "cost_spread": choices}
+        for name, shape in shapes.items():
             if getattr(self, name).shape != shape:
                 raise BadInput(f"{name} has shape {getattr(self, name).shape}; expected {shape}")
         if ((self.successor < 0) | (self.successor >= self.choice_ptr.size - 1)).any():
@@ -183,14 +172,19 @@ class Counts:
 
 
 _COUNTS_FIELDS: dict[str, type] = {
-    "choice_ptr": np.int64,
-    "action": np.int64,
-    "trans_ptr": np.int64,
-    "successor": np.int64,
-    "count": np.float64,
-    "cost": np.float64,
-    "cost_spread": np.float64,
+    **dict.fromkeys(("choice_ptr", "action", "trans_ptr", "successor"), np.int64),
+    **dict.fromkeys(("count", "cost", "cost_spread"), np.float64),
 }
+
+
+def _graph_arrays(states: int, keys: Sequence[tuple[int, int]], rows: Sequence[Mapping[int, object]]) -> dict[str, Any]:
+    """Return the arrays of a graph from sorted keys (state, action) and the successors of each."""
+    return {
+        "choice_ptr": np.searchsorted([state for state, _ in keys], np.arange(states + 1)),
+        "action": np.array([action for _, action in keys], np.int64),
+        "trans_ptr": pointers([len(row) for row in rows]),
+        "successor": np.array([successor for row in rows for successor in row], np.int64),
+    }
 
 
 def from_counts(
@@ -341,10 +335,13 @@ def count_transitions(
     action: dict[Hashable, int] = {}
     ends = _names("goals", goals)
     after_goal = 0
-    seen: dict[tuple[int, int], dict[int, int]] = {}
-    paid: dict[tuple[int, int], _Spread] = {}
-    number = -1
-    for number, row in enumerate(_iterated(rows)):
+    seen: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+    paid: dict[tuple[int, int], _Spread] = defaultdict(_Spread)
+    try:
+        numbered = enumerate(rows)
+    except TypeError:
+        raise BadInput(f"rows is {rows!r}; expected a list of (state, action, cost, next state)") from None
+    for number, row in numbered:
         try:
             s, a, price, following = row
             price = float(price)
@@ -355,13 +352,10 @@ def count_transitions(
             after_goal += 1
             continue
         key = (state.setdefault(s, len(state)), action.setdefault(a, len(action)))
-        target = state.setdefault(following, len(state))
-        outcomes = seen.setdefault(key, {})
+        target, outcomes = state.setdefault(following, len(state)), seen[key]
         outcomes[target] = outcomes.get(target, 0) + 1
-        if key not in paid:
-            paid[key] = _Spread()
         paid[key].add(price)
-    if number < 0:
+    if not seen and not after_goal:
         raise BadInput("the log has no rows; expected (state, action, cost, next state)")
     if initial not in ends and not any(s == 0 for s, _ in seen):
         left = {s for s, _ in seen}
@@ -375,10 +369,7 @@ def count_transitions(
     keys = sorted(seen)
     usual = _usual_variance(paid)
     return Counts(
-        choice_ptr=np.searchsorted([s for s, _ in keys], np.arange(len(state) + 1)),
-        action=np.array([a for _, a in keys], np.int64),
-        trans_ptr=pointers([len(seen[key]) for key in keys]),
-        successor=np.array([s for key in keys for s in seen[key]], np.int64),
+        **_graph_arrays(len(state), keys, [seen[key] for key in keys]),
         count=np.array([n for key in keys for n in seen[key].values()], float),
         cost=np.array([paid[key].mean for key in keys]),
         cost_spread=np.array([paid[key].standard_error(usual.get(key[1], 0.0)) for key in keys]),
@@ -389,16 +380,10 @@ def count_transitions(
     )
 
 
-def _iterated(rows: Iterable[T]) -> Iterator[T]:
+def _names(what: str, names: Iterable[Hashable]) -> dict[Hashable, None]:
+    """Return the names as keys, in the order in which they were given."""
     try:
-        return iter(rows)
-    except TypeError:
-        raise BadInput(f"rows is {rows!r}; expected a list of (state, action, cost, next state)") from None
-
-
-def _names(what: str, names: Iterable[Hashable]) -> set[Hashable]:
-    try:
-        return set(names)
+        return dict.fromkeys(names)
     except TypeError:
         raise BadInput(f"{what} is {names!r}; expected names of states") from None
 
@@ -434,7 +419,7 @@ def _usual_variance(paid: Mapping[tuple[int, int], _Spread]) -> dict[int, float]
 
 
 def _handle_unvisited(
-    state: dict[Hashable, int], action: dict[Hashable, int], ends: set[Hashable],
+    state: dict[Hashable, int], action: dict[Hashable, int], ends: Mapping[Hashable, None],
     seen: dict[tuple[int, int], dict[int, int]], paid: dict[tuple[int, int], _Spread], unvisited: str,
 ) -> None:  # fmt: skip
     left = {s for s, _ in seen}
@@ -458,31 +443,15 @@ def _count_table(counts: ArrayLike, cost: ArrayLike | None, initial: int, goals:
     table = number_array("counts", counts)
     if table.ndim != 3 or table.shape[0] != table.shape[2]:
         raise BadInput(f"counts has shape {table.shape}; expected [states, actions, states]")
-    if not (table >= 0).all() or not np.isfinite(table).all():
-        s, a, t = (int(i) for i in np.argwhere(~((table >= 0) & np.isfinite(table)))[0])
+    bad = np.argwhere(~((table >= 0) & np.isfinite(table)))
+    if bad.size:
+        s, a, t = bad[0]
         raise BadInput(f"the count of state {s}, action {a} to state {t} is {table[s, a, t]}; expected 0 or more")
     price = number_array("cost", 0.0 if cost is None else cost)
     if cost is None or price.shape != table.shape[:2]:
         raise BadInput(f"cost has shape {price.shape}; expected {table.shape[:2]} to match counts")
-    states = table.shape[0]
-    is_goal = np.isin(np.arange(states), index_array("goal", goals, states))
-    exists = (table.sum(axis=2) > 0) | (support == "all")
-    exists &= ~is_goal[:, None]
-    stuck = np.flatnonzero(~exists.any(axis=1) & ~is_goal)
-    if stuck.size:
-        raise BadInput(
-            f"state {stuck[0]} has no counts and is no goal; expected counts or a place in goals; "
-            f"{in_all(stuck.size, 'state', 'so')}"
-        )
-    state, action = np.nonzero(exists)
-    choice, successor = np.nonzero((table[state, action] > 0) | (support == "all"))
-    return Counts(
-        choice_ptr=np.searchsorted(state, np.arange(states + 1)),
-        action=action,
-        trans_ptr=np.searchsorted(choice, np.arange(state.size + 1)),
-        successor=successor,
-        count=table[state, action][choice, successor],
-        cost=price[state, action],
-        cost_spread=np.abs(price[state, action]),
-        initial=initial,
-    )
+    state, choice, arrays = flat_indices((table > 0) | (support == "all"), goals, "counts")
+    action = arrays["action"]
+    count = table[state[choice], action[choice], arrays["successor"]]
+    price = price[state, action]
+    return Counts(**arrays, count=count, cost=price, cost_spread=np.abs(price), initial=initial)

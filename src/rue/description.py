@@ -1,4 +1,4 @@
-"""What can be said of a model at a glance."""
+"""Summarise a model: sizes, memory, and which samples are the same."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,9 +10,10 @@ from rue.structure import all_states_reach_goal, proper_in
 
 
 def describe(model: UMDP) -> dict[str, Any]:
-    """Sizes, memory, labels, whether a policy is proper in all samples, and which samples are the same."""
+    """Return sizes, memory, labels, whether some policy is proper in all samples, and which samples are the same."""
     graph = model.graph
     diagnosis = diagnose(model)
+    to_check = () if all_states_reach_goal(model) else range(model.samples)  # samples that may have dead ends
     origin = {"domain": graph.layout["domain"]} if "domain" in graph.layout else {}
     return {
         **origin,
@@ -25,7 +26,7 @@ def describe(model: UMDP) -> dict[str, Any]:
         "goals": int(graph.goal.sum()),
         "cost_range": [float(model.cost.min()), float(model.cost.max())] if model.cost.size else [0.0, 0.0],
         "same_support": bool((model.always_live == model.ever_live).all()),
-        "samples_with_dead_ends": _samples_with_dead_ends(model),
+        "samples_with_dead_ends": sum(not proper_in(model, k)[0].all() for k in to_check),
         "proper_policy": {"state": True, "memory": True, "none": False, "unknown": None}[diagnosis.proper],
         "duplicate_samples": duplicate_samples(model),
         "fingerprint": graph.fingerprint,
@@ -34,7 +35,7 @@ def describe(model: UMDP) -> dict[str, Any]:
 
 
 def duplicate_samples(model: UMDP) -> list[list[str]]:
-    """Groups of samples that are the same in every number."""
+    """Return groups of samples that are the same in every number."""
     groups: dict[bytes, list[str]] = {}
     for k, digest in enumerate(_digests(model)):
         groups.setdefault(digest, []).append(model.sample_name(k))
@@ -42,22 +43,11 @@ def duplicate_samples(model: UMDP) -> list[list[str]]:
 
 
 def common_samples(model: UMDP, other: UMDP) -> int:
-    """How many samples of another model on the same graph are also samples of this one, in every number."""
+    """Return how many samples of another model on the same graph are also samples of this one, in every number."""
     known = set(_digests(model))
     return sum(digest in known for digest in _digests(other))
-
-
-def has_duplicates(model: UMDP) -> bool:
-    """Whether some samples are the same, as draws of a domain with few possible samples are."""
-    return len(set(_digests(model))) < model.samples
 
 
 def _digests(model: UMDP) -> Iterator[bytes]:
     for k in range(model.samples):
         yield hashlib.sha256(model.prob[:, k].tobytes() + model.cost[:, k].tobytes()).digest()
-
-
-def _samples_with_dead_ends(model: UMDP) -> int:
-    if all_states_reach_goal(model):
-        return 0
-    return sum(not proper_in(model, k)[0].all() for k in range(model.samples))

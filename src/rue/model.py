@@ -12,7 +12,7 @@ here, when it is made; no other module checks it again.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, count
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from rue import structure_kernels as reach
 from rue._arrays import Array, pointers, read_only
 from rue._check import frozen_array, in_all, index_array, labels, number_array, real_number, whole_number
 from rue._rounding import UNIT_ROUNDOFF
-from rue._text import frozen, thawed
+from rue._text import frozen, plain
 from rue.errors import BadInput, argument
 from rue.structure import all_states_reach_goal, reaching_goal, surely_reaching, visited_states
 
@@ -128,10 +128,14 @@ class Graph:
         """Return the label of an action, or its number."""
         return str(action) if self.action_label is None else self.action_label[action]
 
+    def header(self) -> dict[str, Any]:
+        """Return everything but the arrays, as files and pickles hold it."""
+        names = {name: getattr(self, name) for name in ("initial", "state_label", "action_label")}
+        return {**names, "layout": plain(self.layout)}
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Graph, tuple({**values, "layout": thawed(self.layout)}.values())
+        return Graph, (*(getattr(self, name) for name in GRAPH_FIELDS), *self.header().values())
 
     def __repr__(self) -> str:
         return f"Graph({self.states} states, {self.choices} choices, {self.transitions} transitions)"
@@ -209,10 +213,14 @@ class UMDP:
         A row of zeros in every sample means that there is no such action in that state. With `discount`
         the problem may go on for ever and costs may be negative (see `with_discount`).
         """
-        flat = _flat_from_dense(transition, cost, _integer("initial", initial), goals)
-        state_label = labels("state", states)
-        _check_labels("state", state_label, flat.choice_ptr.size - 1)
-        return cls.from_flat(replace(flat, state_label=state_label, action_label=labels("action", actions)), discount)
+        flat = replace(
+            _flat_from_dense(transition, cost, goals),
+            initial=_integer("initial", initial),
+            state_label=labels("state", states),
+            action_label=labels("action", actions),
+        )
+        _check_labels("state", flat.state_label, flat.choice_ptr.size - 1)  # a discount adds a state
+        return cls.from_flat(flat, discount)
 
     @classmethod
     def from_flat(cls, flat: Flat, discount: float | None = None) -> "UMDP":
@@ -235,12 +243,12 @@ class UMDP:
             graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor,
             self.prob, self.cost, graph.initial, graph.state_label, graph.action_label,
         )  # fmt: skip
-        plain = UMDP.from_flat(flat, discount)
+        ending = UMDP.from_flat(flat, discount)
         layout = {name: value for name, value in graph.layout.items() if name != "domain"}
         if isinstance(layout.get("cell"), tuple):
             layout["cell"] = (*layout["cell"], -1)
         scenery = {name: np.vstack([values, values.mean(axis=0)]) for name, values in self.scenery.items()}
-        return UMDP(replace(plain.graph, layout=layout), plain.prob, plain.cost, self.sample_label, scenery)
+        return UMDP(replace(ending.graph, layout=layout), ending.prob, ending.cost, self.sample_label, scenery)
 
     def subset(self, samples: ArrayLike) -> "UMDP":
         """Return the model with these samples only, in this order."""
@@ -259,10 +267,8 @@ class UMDP:
     @property
     def nbytes(self) -> int:
         """The memory that the model's own arrays take."""
-        graph = self.graph
-        return int(
-            sum(array.nbytes for array in (self.prob, self.cost, *(getattr(graph, name) for name in GRAPH_FIELDS)))
-        )
+        own = sum(getattr(self.graph, name).nbytes for name in GRAPH_FIELDS)
+        return int(own + self.prob.nbytes + self.cost.nbytes)
 
     @property
     def always_live(self) -> Array:  # [T]
@@ -293,44 +299,48 @@ class UMDP:
         return f"UMDP{repr(self.graph).removeprefix('Graph')[:-1]}, {self.samples} samples)"
 
 
-def _flat_from_dense(transition: ArrayLike, cost: ArrayLike, initial: int, goals: ArrayLike) -> Flat:
-    """Return flat arrays from `transition[K,S,A,S]` and `cost[K,S,A]` or `cost[K,S,A,S]`.
+def _flat_from_dense(transition: ArrayLike, cost: ArrayLike, goals: ArrayLike) -> Flat:
+    """Return flat arrays of dense ones (see `UMDP.from_dense`).
 
-    A row of zeros in every sample means that the action does not exist in that state. A cost per
-    transition becomes the expected cost of the choice, C̄(s,a) = Σ T(s,a,s') C(s,a,s').
+    A cost per transition becomes the expected cost of the choice, C̄(s,a) = Σ T(s,a,s') C(s,a,s').
     """
     table = number_array("transition", transition)
     price = number_array("cost", cost)
     if table.ndim != 4 or table.shape[1] != table.shape[3]:
         raise BadInput(f"transition has shape {table.shape}; expected [samples, states, actions, states]")
-    samples, states = table.shape[:2]
-    if samples == 0:
+    if table.shape[0] == 0:
         raise BadInput("there are no samples; expected at least one")
     if price.shape not in (table.shape[:3], table.shape):
         raise BadInput(f"cost has shape {price.shape}; expected {table.shape[:3]} or {table.shape} to match transition")
+    state, choice, arrays = flat_indices((table != 0).any(axis=0), goals, "an action")
+    if price.ndim == 4:
+        price = np.where(table > 0, table * price, 0.0).sum(axis=3)
+    action = arrays["action"]
+    prob = table[:, state[choice], action[choice], arrays["successor"]].T
+    return Flat(**arrays, prob=prob, cost=price[:, state, action].T, initial=0)
+
+
+def flat_indices(possible: Array, goals: ArrayLike, needed: str) -> tuple[Array, Array, dict[str, Any]]:
+    """Return the state of each choice, the choice of each transition, and the arrays of a graph.
+
+    `possible[S,A,S]` says which transitions exist; those of goals are left out. Messages call what the
+    other states need `needed`.
+    """
+    states = possible.shape[0]
     is_goal = np.isin(np.arange(states), index_array("goal", goals, states))
-    exists = (table != 0).any(axis=(0, 3)) & ~is_goal[:, None]  # [S, A]
+    exists = possible.any(axis=2) & ~is_goal[:, None]  # [S, A]
     stuck = np.flatnonzero(~exists.any(axis=1) & ~is_goal)
     if stuck.size:
         raise BadInput(
-            f"state {stuck[0]} has no action and is no goal; expected an action or a place in goals; "
-            f"{in_all(stuck.size, 'state', 'so')}"
+            f"state {stuck[0]} has no {needed.removeprefix('an ')} and is no goal; "
+            f"expected {needed} or a place in goals; {in_all(stuck.size, 'state', 'so')}"
         )
-    if price.ndim == 4:
-        price = np.where(table > 0, table * price, 0.0).sum(axis=3)
     state, action = np.nonzero(exists)
-    rows = table[:, state, action, :]  # [K, C, S]
-    used = (rows != 0).any(axis=0)  # [C, S]
-    choice, successor = np.nonzero(used)
-    return Flat(
-        choice_ptr=pointers(np.bincount(state, minlength=states)),
-        action=action,
-        trans_ptr=pointers(np.bincount(choice, minlength=state.size)),
-        successor=successor,
-        prob=rows[:, choice, successor].T,
-        cost=price[:, state, action].T,
-        initial=initial,
-    )
+    choice, successor = np.nonzero(possible[state, action])
+    choice_ptr = pointers(np.bincount(state, minlength=states))
+    trans_ptr = pointers(np.bincount(choice, minlength=state.size))
+    arrays = {"choice_ptr": choice_ptr, "action": action, "trans_ptr": trans_ptr, "successor": successor}
+    return state, choice, arrays
 
 
 def _discounted(flat: Flat, discount: float) -> Flat:
@@ -348,39 +358,33 @@ def _discounted(flat: Flat, discount: float) -> Flat:
     shift = max(0.0, -float(finite.min())) if finite.size else 0.0
     if shift > 0:
         flat = _let_goals_wait(replace(flat, cost=flat.cost + shift), shift)
-    states = flat.choice_ptr.size - 1
-    choices = flat.action.size
     ends = flat.trans_ptr[1:]  # the new transition of a choice comes last
-    samples = flat.prob.shape[1]
     names = chain(["end"], (f"end {number}" for number in count(2)))
     end = next(name for name in names if name not in set(flat.state_label or ()))
     return replace(
         flat,
         choice_ptr=np.append(flat.choice_ptr, flat.choice_ptr[-1]),
-        trans_ptr=flat.trans_ptr + np.arange(choices + 1),
-        successor=np.insert(flat.successor, ends, states),
-        prob=np.insert(flat.prob * discount, ends, np.full((1, samples), 1 - discount), axis=0),
+        trans_ptr=flat.trans_ptr + np.arange(flat.trans_ptr.size),
+        successor=np.insert(flat.successor, ends, flat.choice_ptr.size - 1),
+        prob=np.insert(flat.prob * discount, ends, 1 - discount, axis=0),
         state_label=None if flat.state_label is None else (*flat.state_label, end),
     )
 
 
 def _let_goals_wait(flat: Flat, shift: float) -> Flat:
     """Give each goal one action, 0, that stays there and pays the shift."""
-    states = flat.choice_ptr.size - 1
-    goals = np.flatnonzero(np.diff(flat.choice_ptr) == 0)
-    place = flat.choice_ptr[goals]
-    row = flat.trans_ptr[place]
-    samples = flat.prob.shape[1]
-    state = np.insert(np.repeat(np.arange(states), np.diff(flat.choice_ptr)), place, goals)
-    length = np.insert(np.diff(flat.trans_ptr), place, 1)
+    actions = np.diff(flat.choice_ptr)
+    goals = np.flatnonzero(actions == 0)
+    choice = flat.choice_ptr[goals]
+    transition = flat.trans_ptr[choice]
     return replace(
         flat,
-        choice_ptr=pointers(np.bincount(state, minlength=states)),
-        action=np.insert(flat.action, place, 0),
-        trans_ptr=pointers(length),
-        successor=np.insert(flat.successor, row, goals),
-        prob=np.insert(flat.prob, row, np.ones((1, samples)), axis=0),
-        cost=np.insert(flat.cost, place, np.full((1, samples), shift), axis=0),
+        choice_ptr=pointers(np.maximum(actions, 1)),
+        action=np.insert(flat.action, choice, 0),
+        trans_ptr=pointers(np.insert(np.diff(flat.trans_ptr), choice, 1)),
+        successor=np.insert(flat.successor, transition, goals),
+        prob=np.insert(flat.prob, transition, 1.0, axis=0),
+        cost=np.insert(flat.cost, choice, shift, axis=0),
     )
 
 
@@ -427,8 +431,11 @@ def _check_labels(kind: str, label: tuple[str, ...] | None, count: int) -> None:
         raise BadInput(f"a {kind} label has {error.object[error.start]!r}; expected text that UTF-8 can hold") from None
 
 
-def _check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
-    if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != end:
+def check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
+    """Refuse pointers that do not rise from 0 to the end; with `allow_empty`, neighbours may be equal."""
+    if ptr.ndim != 1:
+        raise BadInput(f"{name} has shape {ptr.shape}; expected one axis")
+    if ptr.size < 1 or ptr[0] != 0 or ptr[-1] != end:
         raise BadInput(f"{name} runs from {ptr[:1]} to {ptr[-1:]}; expected 0 to {end}")
     bad = np.flatnonzero(np.diff(ptr) < (0 if allow_empty else 1))
     if bad.size:
@@ -439,11 +446,11 @@ def _check_pointers(name: str, ptr: Array, end: int, allow_empty: bool) -> None:
 
 
 def _check_graph(graph: Graph) -> None:
-    for name in GRAPH_FIELDS:
+    for name in ("action", "successor"):
         if getattr(graph, name).ndim != 1:
             raise BadInput(f"{name} has shape {getattr(graph, name).shape}; expected one axis")
-    _check_pointers("choice_ptr", graph.choice_ptr, graph.action.size, allow_empty=True)
-    _check_pointers("trans_ptr", graph.trans_ptr, graph.successor.size, allow_empty=False)
+    check_pointers("choice_ptr", graph.choice_ptr, graph.action.size, allow_empty=True)
+    check_pointers("trans_ptr", graph.trans_ptr, graph.successor.size, allow_empty=False)
     states = graph.states
     if graph.trans_ptr.size != graph.choices + 1:
         raise BadInput(f"trans_ptr has {graph.trans_ptr.size} entries; expected one more than {graph.choices} choices")
@@ -491,17 +498,17 @@ def _check_layout(layout: object) -> Mapping[str, Any]:
     """Return the layout, frozen; that of a grid must say how large it is, and a domain is named."""
     if not isinstance(layout, Mapping):
         raise BadInput(f"the layout is {layout!r}; expected a mapping such as {{'grid': [rows, columns]}}")
-    plain: Mapping[str, Any] = frozen("the layout", layout)
-    if not isinstance(plain.get("domain", ""), str):
-        raise BadInput(f"the domain of the layout is {plain['domain']!r}; expected text")
-    if "grid" in plain:
-        sides = plain["grid"]
+    fixed: Mapping[str, Any] = frozen("the layout", layout)
+    if not isinstance(fixed.get("domain", ""), str):
+        raise BadInput(f"the domain of the layout is {fixed['domain']!r}; expected text")
+    if "grid" in fixed:
+        sides = fixed["grid"]
         if not isinstance(sides, tuple) or len(sides) != 2:
             raise BadInput(f"the grid of the layout is {sides!r}; expected [rows, columns]")
         for name, side in zip(("rows", "columns"), sides, strict=True):
             whole_number(f"the number of {name} in the layout", side, 1, MOST_CELLS)
         whole_number("the number of cells in the layout", sides[0] * sides[1], 1, MOST_CELLS)
-    return plain
+    return fixed
 
 
 def _check_scenery(model: UMDP) -> Mapping[str, Array]:
@@ -555,20 +562,15 @@ def _check_prob(model: UMDP) -> Array:
 
 def _check_cost(model: UMDP) -> None:
     graph, cost = model.graph, model.cost
-    if cost.size == 0:
+    if cost.size == 0 or (cost.min() >= 0 and cost.max() <= LARGEST_COST):
         return
-    for wrong, expected in (
-        (lambda: ~np.isfinite(cost), "a finite number"),
-        (lambda: cost > LARGEST_COST, f"at most {LARGEST_COST}, beyond which sums overflow"),
-        (
-            lambda: cost < 0,
-            "0 or more: where every policy takes the same number of steps, add a constant to every cost; "
-            f"for rewards with a discount {argument('pass discount= to from_dense or Builder')}",
-        ),
-    ):
-        if cost.min() >= 0 and cost.max() <= LARGEST_COST:
-            return
-        bad = wrong()
+    way = argument("pass discount= to from_dense or Builder")
+    for bad, expected in (
+        (~np.isfinite(cost), "a finite number"),
+        (cost > LARGEST_COST, f"at most {LARGEST_COST}, beyond which sums overflow"),
+        (cost < 0, "0 or more: where every policy takes the same number of steps, add a constant to every cost; "
+                   f"for rewards with a discount {way}"),
+    ):  # fmt: skip
         if bad.any():
             choice, sample = (int(i) for i in np.argwhere(bad)[0])
             raise BadInput(

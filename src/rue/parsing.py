@@ -1,7 +1,7 @@
-"""What people type: `reg-s1`, `disaster:width=8,seed=1`, `steps=3`, made into solvers and models.
+"""Read what users type: `reg-s1`, `disaster:width=8,seed=1` and `steps=3` become solvers, models and settings.
 
-One rule for all of them: parameters are the fields of a dataclass, unknown names are errors that suggest the nearest
-one, and the seed has to be given.
+The parameters of a solver or domain are the fields of its dataclass. An unknown name is an error that suggests the
+nearest known one. A domain needs a seed.
 """
 
 import re
@@ -33,7 +33,7 @@ LETTERS = {"d": "deterministic", "s": "stochastic", "h": "history"}
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """`["width=8", "by=coverage"]` as a dictionary with numbers and booleans where they look like them."""
+    """Return `["width=8", "by=coverage"]` as a dictionary; numbers, booleans and `none` are converted."""
     settings: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -46,7 +46,7 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def parse_method(text: str, settings: Mapping[str, Any] | None = None) -> Solver:
-    """A solver from its name, or from a short form such as `reg-s1` (stochastic options of one step)."""
+    """Return a solver by its name, or by a short form such as `reg-s1` (stochastic options of one step)."""
     given = dict(settings or {})
     name = text.strip()
     short = SHORT.fullmatch(name)
@@ -57,14 +57,14 @@ def parse_method(text: str, settings: Mapping[str, Any] | None = None) -> Solver
 
 
 def short_name(solver: Solver) -> str:
-    """The short form of a solver: `reg-d1`, `average`."""
+    """Return the short form of a solver: `reg-d1`, `average`."""
     steps, options = getattr(solver, "steps", None), getattr(solver, "options", None)
     plain = steps is None or (solver.name == "robust" and steps == 1 and options == "deterministic")
     return solver.name if plain else f"{solver.name}-{str(options)[0]}{steps}"
 
 
 def make_domain(name: str, settings: Mapping[str, Any]) -> Domain:
-    """A domain from its name and parameters."""
+    """Return a domain by its name and parameters."""
     domain = _known("domain", name, Domain.known, settings)
     if "seed" not in settings:
         raise BadInput(f"the seed of {name} is missing; expected seed=1, or another whole number")
@@ -74,7 +74,7 @@ def make_domain(name: str, settings: Mapping[str, Any]) -> Domain:
 def sample_domain(
     name: str, settings: Mapping[str, Any], *, samples: int | None = None, pool: int | None = None, by: str = "coverage"
 ) -> UMDP:
-    """The training samples of a domain, drawn with its seed; with a `pool`, so many are chosen out of the pool."""
+    """Return training samples of a domain, drawn with its seed; with a `pool`, selected from that many draws."""
     domain = make_domain(name, settings)
     one_of("way to select samples", by, WAYS)
     if pool is None:
@@ -84,20 +84,19 @@ def sample_domain(
 
 
 def read_model(text: str) -> UMDP:
-    """A model from a file, or from a domain with its parameters: `disaster:width=8,height=8,samples=15,seed=1`."""
+    """Return the model in a file, or draw one from a domain: `disaster:width=8,height=8,samples=15,seed=1`."""
     name, colon, rest = text.partition(":")
     # One letter and a colon are a drive of Windows.
-    is_domain = (colon or text in Domain.known) and not _is_there(text) and "/" not in name and len(name) > 1
+    is_domain = (colon or text in Domain.known) and not _exists(text) and "/" not in name and len(name) > 1
     if not is_domain:
-        model: UMDP = _read(text, UMDP, "model")
-        return model
+        return cast(UMDP, _read(text, UMDP, "model"))
     settings = _domain_settings(rest)
     extra = {key: settings.pop(key) for key in ("samples", "pool", "by") if key in settings}
     return sample_domain(name, settings, **extra)
 
 
 def domain_of(model: UMDP) -> Domain | None:
-    """The domain that a model was drawn from, where it says so."""
+    """Return the domain that a model was drawn from, or None if its layout names none."""
     spec = model.graph.layout.get("domain")
     if not isinstance(spec, str):
         return None
@@ -106,7 +105,7 @@ def domain_of(model: UMDP) -> Domain | None:
 
 
 def draw_unseen(model: UMDP, count: int, seed: int | None = None) -> UMDP:
-    """Fresh draws of a model's own domain; its training samples have the domain's own seed, these the next one."""
+    """Draw new samples from the domain of a model, by default with the seed after the domain's own."""
     domain = domain_of(model)
     if domain is None:
         raise BadInput(
@@ -118,25 +117,23 @@ def draw_unseen(model: UMDP, count: int, seed: int | None = None) -> UMDP:
 
 
 def read_policy(path: str) -> Policy:
-    """The policy in a file of a policy or a solution."""
+    """Return the policy in a file that holds a policy or a solution."""
     thing = read_policy_or_solution(path)
     return thing.policy if isinstance(thing, Solution) else thing
 
 
 def read_policy_or_solution(path: str) -> Policy | Solution:
-    """What is in a file, if it is one of the two."""
-    thing: Policy | Solution = _read(path, Policy | Solution, "policy or a solution")
-    return thing
+    """Return the policy or the solution in a file."""
+    return cast(Policy | Solution, _read(path, Policy | Solution, "policy or a solution"))
 
 
 def read_solution(path: str) -> Solution:
-    """The solution in a file."""
-    solution: Solution = _read(path, Solution, "solution")
-    return solution
+    """Return the solution in a file."""
+    return cast(Solution, _read(path, Solution, "solution"))
 
 
 def read_certificate(path: str) -> Certificate:
-    """The certificate in the file of a solution."""
+    """Return the certificate in the file of a solution."""
     solution = read_solution(path)
     if solution.certificate is None:
         raise BadInput(f"{path}: nothing was proved about other policies; expected a solution with a certificate")
@@ -154,8 +151,8 @@ def _known(kind: str, name: str, known: Mapping[str, type[T]], given: Iterable[s
     return known[name]
 
 
-def _is_there(path: str) -> bool:
-    """Whether there is such a file; there is none with a name that no file can have."""
+def _exists(path: str) -> bool:
+    """Return whether the file exists; text that cannot be a file name, such as one that is too long, has no file."""
     try:
         return Path(path).exists()
     except (OSError, ValueError):

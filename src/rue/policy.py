@@ -30,7 +30,6 @@ from numpy.typing import ArrayLike
 
 from rue._arrays import Array, pointers, ranges
 from rue._check import frozen_array, in_all, number_array
-from rue._text import thawed
 from rue.errors import BadInput
 from rue.model import GRAPH_FIELDS, UMDP, Graph
 from rue.policy_text import COLUMNS, FORMAT, VERSION, actions_in_words, arrays_from_csv, arrays_from_json
@@ -52,7 +51,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "graph", _graph_of(self.graph))
-        for name, dtype in _FIELDS.items():
+        for name, dtype in POLICY_FIELDS.items():
             object.__setattr__(self, name, frozen_array(f"{name} of the policy", getattr(self, name), dtype))
         try:
             problem = _what_is_wrong(self)
@@ -99,16 +98,14 @@ class Policy:
             raise BadInput(f"weight has shape {weight.shape}; expected ({graph.choices},): one for each choice")
         used = np.flatnonzero(weight > 0)
         length = np.diff(graph.trans_ptr)[used]
-        entries = np.bincount(graph.choice_state[used], minlength=graph.states)
-        transition = ranges(graph.trans_ptr[used], length)
         return cls(
             graph=graph,
             node_state=np.arange(graph.states),
-            entry_ptr=pointers(entries),
+            entry_ptr=pointers(np.bincount(graph.choice_state[used], minlength=graph.states)),
             choice=used,
             weight=weight[used],
             next_ptr=pointers(length),
-            next_node=graph.successor[transition],
+            next_node=graph.successor[ranges(graph.trans_ptr[used], length)],
             start_node=np.array([graph.initial]),
             start_weight=np.ones(1),
         )
@@ -130,15 +127,10 @@ class Policy:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Return what the policy does, one row for each node and choice, with the names of states and actions."""
-        graph = self.graph
-        node = np.repeat(np.arange(self.nodes), np.diff(self.entry_ptr))
-        for entry in range(self.choice.size):
-            yield {
-                "node": int(node[entry]),
-                "state": graph.state_name(int(self.node_state[node[entry]])),
-                "action": graph.action_name(int(graph.action[self.choice[entry]])),
-                "probability": float(self.weight[entry]),
-            }
+        for node in range(self.nodes):
+            state = self._state_name(node)
+            for entry in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
+                yield {"node": node, "state": state, **self._action(entry)}
 
     def to_csv(self) -> str:
         """Return the policy as a table, with the names of states and actions; `from_csv` reads it back."""
@@ -147,16 +139,13 @@ class Policy:
         odd = any("\r" in name for name in names)  # which older Pythons do not quote by themselves
         writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL)
         writer.writeheader()
-        begin = np.bincount(self.start_node, self.start_weight, self.nodes).tolist()
-        acting = np.diff(self.entry_ptr) > 0
-        entries = enumerate(self.rows())
-        for node in range(self.nodes):
-            about = {"node": node, "state": self.graph.state_name(int(self.node_state[node])), "start": begin[node]}
-            if not acting[node]:
-                writer.writerow({**about, "action": "", "probability": "", "next": ""})
-            for _ in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
-                entry, row = next(entries)
-                writer.writerow({**about, **row, "next": " ".join(map(str, self._next_nodes(entry)))})
+        nothing = {"action": "", "probability": "", "next": ""}
+        for node, start in enumerate(np.bincount(self.start_node, self.start_weight, self.nodes).tolist()):
+            about = {"node": node, "state": self._state_name(node), "start": start}
+            if self.entry_ptr[node] == self.entry_ptr[node + 1]:
+                writer.writerow({**about, **nothing})
+            for entry in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
+                writer.writerow({**about, **self._action(entry), "next": " ".join(map(str, self._next_nodes(entry)))})
         return text.getvalue()
 
     @classmethod
@@ -172,23 +161,16 @@ class Policy:
         on with.
         """
         graph, nodes = self.graph, []
-        entries = enumerate(self.rows())
         for node in range(self.nodes):
             actions = []
-            for _ in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
-                entry, row = next(entries)
-                outcomes = [
-                    {"state": graph.state_name(int(self.node_state[following])), "node": following}
-                    for following in self._next_nodes(entry)
-                ]
-                actions.append({"action": row["action"], "probability": row["probability"], "next": outcomes})
-            nodes.append({"node": node, "state": graph.state_name(int(self.node_state[node])), "actions": actions})
-        start = [
-            {"node": int(n), "probability": float(w)} for n, w in zip(self.start_node, self.start_weight, strict=True)
-        ]
+            for entry in range(self.entry_ptr[node], self.entry_ptr[node + 1]):
+                outcomes = [{"state": self._state_name(after), "node": after} for after in self._next_nodes(entry)]
+                actions.append({**self._action(entry), "next": outcomes})
+            nodes.append({"node": node, "state": self._state_name(node), "actions": actions})
+        begin = zip(self.start_node.tolist(), self.start_weight.tolist(), strict=True)
+        start = [{"node": node, "probability": probability} for node, probability in begin]
         about = {
-            "fingerprint": graph.fingerprint, "initial": graph.initial, "state_label": graph.state_label,
-            "action_label": graph.action_label, "layout": thawed(graph.layout),
+            "fingerprint": graph.fingerprint, **graph.header(),
             **{name: getattr(graph, name).tolist() for name in GRAPH_FIELDS},
         }  # fmt: skip
         whole = {"format": FORMAT, "version": VERSION, "start": start, "nodes": nodes, "graph": about}
@@ -200,31 +182,31 @@ class Policy:
         graph, arrays = arrays_from_json(text)
         return cls(graph, **arrays)
 
+    def _state_name(self, node: int) -> str:
+        return self.graph.state_name(int(self.node_state[node]))
+
+    def _action(self, entry: int) -> dict[str, Any]:
+        name = self.graph.action_name(int(self.graph.action[self.choice[entry]]))
+        return {"action": name, "probability": float(self.weight[entry])}
+
     def _next_nodes(self, entry: int) -> list[int]:
         nodes: list[int] = self.next_node[self.next_ptr[entry] : self.next_ptr[entry + 1]].tolist()
         return nodes
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
-        return Policy, (self.graph, *(getattr(self, name) for name in _FIELDS))
+        return Policy, (self.graph, *(getattr(self, name) for name in POLICY_FIELDS))
 
     def __repr__(self) -> str:
-        kind = "stationary" if self.is_stationary else f"{self.nodes}-node"
-        return (
-            f"Policy({kind}, {'deterministic' if self.is_deterministic else 'randomised'}, {self.graph.states} states)"
-        )
+        memory = "stationary" if self.is_stationary else f"{self.nodes}-node"
+        chance = "deterministic" if self.is_deterministic else "randomised"
+        return f"Policy({memory}, {chance}, {self.graph.states} states)"
 
 
-_FIELDS: dict[str, type] = {
-    "node_state": np.int32,
-    "entry_ptr": np.int64,
-    "choice": np.int32,
-    "weight": np.float64,
-    "next_ptr": np.int64,
-    "next_node": np.int32,
-    "start_node": np.int32,
-    "start_weight": np.float64,
-}
+POLICY_FIELDS: dict[str, type] = {
+    "node_state": np.int32, "entry_ptr": np.int64, "choice": np.int32, "weight": np.float64,
+    "next_ptr": np.int64, "next_node": np.int32, "start_node": np.int32, "start_weight": np.float64,
+}  # fmt: skip
 
 
 def _graph_of(model: object) -> Graph:
@@ -282,16 +264,12 @@ def _weights_of_table(graph: Graph, table: Array) -> Array:
 def _what_is_wrong(policy: Policy) -> str | None:
     """Return what keeps the arrays from being a controller, if anything; bad indices raise."""
     graph, nodes = policy.graph, policy.nodes
-    for name in _FIELDS:
+    for name in POLICY_FIELDS:
         if getattr(policy, name).ndim != 1:
             return f"{name} of the policy has shape {getattr(policy, name).shape}"
     length = np.diff(graph.trans_ptr)
-    for name, size in (
-        ("node_state", graph.states),
-        ("choice", graph.choices),
-        ("next_node", nodes),
-        ("start_node", nodes),
-    ):
+    sizes = {"node_state": graph.states, "choice": graph.choices, "next_node": nodes, "start_node": nodes}
+    for name, size in sizes.items():
         if not _within(getattr(policy, name), size):
             return f"{name} of the policy is out of range"
     owner = np.repeat(np.arange(nodes), np.diff(policy.entry_ptr))

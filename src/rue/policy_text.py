@@ -112,8 +112,11 @@ def arrays_from_csv(text: object, graph: Graph) -> Arrays:
 
 def _read_csv(graph: Graph, columns: Sequence[str], lines: Any) -> Arrays:
     alone = "next" not in columns  # then the state alone decides, and is the node
-    if alone and "start" in columns:
-        raise BadFile("there is no column 'next' beside 'start'; expected both, or neither for a stationary policy")
+    if alone == ("start" in columns):
+        given, absent = ("start", "next") if alone else ("next", "start")
+        raise BadFile(
+            f"there is no column {absent!r} beside {given!r}; expected both, or neither for a stationary policy"
+        )
     state: dict[int, int] = {}  # of each node
     begin: dict[int, float] = {}  # the probability to start there
     rows: list[_Row] = []
@@ -123,7 +126,7 @@ def _read_csv(graph: Graph, columns: Sequence[str], lines: Any) -> Arrays:
             node = here if alone else whole_number("node", _whole(cells.get("node", "")), 0)
             if state.setdefault(node, here) != here:
                 raise BadInput(f"node {node} is in another state than before; expected one state for each node")
-            begin[node] = float(here == graph.initial) if alone else _chance("start", cells["start"], 0.0)
+            begin[node] = 0.0 if alone else _chance("start", cells["start"], 0.0)
             if graph.goal[here]:
                 continue
             choice = _choice(graph, here, cells["action"])
@@ -136,7 +139,7 @@ def _read_csv(graph: Graph, columns: Sequence[str], lines: Any) -> Arrays:
         except BadInput as error:
             raise BadFile(f"line {lines.line_num}: {error}") from None
     if alone:
-        state = {node: state.get(node, node) for node in range(graph.states)}
+        state, begin = {node: node for node in range(graph.states)}, {graph.initial: 1.0}
     elif sorted(state) != list(range(len(state))):
         missing = next(node for node in range(len(state)) if node not in state)
         raise BadFile(f"node {missing} has no row; expected one for each node up to {max(state)}")

@@ -178,21 +178,12 @@ class Table:
         below = [Markup("<tr>{}</tr>\n").format(self._html_cells(row)) for row in rows]
         notes = Markup('<p class="note">{}</p>\n').format(" ".join(self.notes)) if self.notes else ""
         joined = Markup("").join
-        return Markup(
-            '<p class="caption">{}{}</p>\n<div class="box" role="region" tabindex="0" aria-label="{}">\n'
-            '<table aria-label="{}" class="sorts{}">\n<thead><tr>{}</tr>{}</thead>\n<tbody>\n{}</tbody>\n</table>\n'
-            "</div>\n{}"
-        ).format(
-            title,
-            self.caption,
-            name,
-            name,
-            " wrap" if wraps else "",
-            joined(heads),
-            joined(above),
-            joined(below),
-            notes,
-        )
+        top = Markup('<p class="caption">{}{}</p>\n<div class="box" role="region" tabindex="0" aria-label="{}">\n')
+        kind = "sorts wrap" if wraps else "sorts"
+        table = Markup(
+            '<table aria-label="{}" class="{}">\n<thead><tr>{}</tr>{}</thead>\n<tbody>\n{}</tbody>\n</table>\n</div>\n'
+        ).format(name, kind, joined(heads), joined(above), joined(below))
+        return top.format(title, self.caption, name) + table + notes
 
     def _html_cells(self, row: TableRow) -> str:
         from markupsafe import Markup

@@ -9,7 +9,7 @@ from typing import Any
 from rue import parsing
 from rue.certificate import model_fingerprint
 from rue.cli.printing import number, rounded
-from rue.description import common_samples, has_duplicates
+from rue.description import common_samples, duplicate_samples
 from rue.errors import BadInput
 from rue.judge import Evaluation
 from rue.model import UMDP
@@ -71,7 +71,7 @@ def _objection(model: UMDP, text: str, seen: int, independent: bool, policy: obj
     if proof is not None and proof.fingerprint == model_fingerprint(model):
         return "the policy was planned with these samples"
     # If few different samples are possible, equal draws are common and no sign of dependence.
-    if seen and not has_duplicates(model):
+    if seen and not duplicate_samples(model):
         return f"{seen} of the {model.samples} test samples are the model's own"
     if independent:
         return None

@@ -2,7 +2,7 @@
 
     register_format(Format("POMDPX", (".pomdpx",), read_pomdpx, write_pomdpx, kinds=(UMDP,)))
 
-A file whose name ends in anything else is rue's own.
+A file whose name has another ending, or none, is written and read in rue's own format.
 """
 
 from collections.abc import Callable
@@ -54,7 +54,11 @@ def endings(kind: type[Storable]) -> tuple[str, ...]:
 
 
 def save(path: str | Path, thing: Storable) -> None:
-    """Write a model, a policy or a solution; a policy also as `.json` or `.csv`."""
+    """Write a model, a policy or a solution.
+
+    The ending of the name decides the format: `.json` and `.csv` are for policies, and any other ending, or none, gives
+    a file in rue's own format, as `.rue` does. `load` reads each of them back.
+    """
     target = text_path(path)
     if not isinstance(thing, Storable):
         raise BadInput(f"a {type(thing).__name__} cannot be saved; expected a model, a policy or a solution")

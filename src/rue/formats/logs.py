@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -87,24 +88,21 @@ def read_log(
     """
     source = text_path(path)
     one_of("way with unfinished episodes", unfinished, ("refuse", "drop"))
-    wanted = {
-        name: _several(name, given)
-        for name, given in (("state", state), ("action", action), ("next_state", next_state))
-    }
+    groups = {"state": state, "action": action, "next_state": next_state}
+    wanted = {name: _column_names(name, given) for name, given in groups.items()}
     others = [cost] if episode is None else [cost, episode]
     for name, text in (("cost", cost), ("episode", episode), ("end", end), ("encoding", encoding)):
         if not isinstance(text, str) and (text is not None or name == "cost"):
             raise BadInput(f"{name} is {text!r}; expected text")
     used = encoding or _guess_encoding(source)
-    names = [name for group in wanted.values() for name in group] + others
-    delimiter, columns = _find_header(source, used, names)
+    delimiter, columns = _find_header(source, used, [*chain(*wanted.values()), *others])
     if episode is not None and wanted["next_state"] == (NEXT_STATE,) and NEXT_STATE not in columns:
         wanted["next_state"] = ()
-    _check_columns(source, columns, [name for group in wanted.values() for name in group] + others)
+    _check_columns(source, columns, [*chain(*wanted.values()), *others])
     return Log(source, columns, delimiter, used, cost=cost, episode=episode, end=end, unfinished=unfinished, **wanted)
 
 
-def _several(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
+def _column_names(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         return (names,)
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
@@ -114,7 +112,7 @@ def _several(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def _opened(path: Path, encoding: str) -> Iterator[IO[str]]:
-    """Open the file as text; whatever goes wrong while it is read is told in one line."""
+    """Open the file as text; raise one line for whatever goes wrong while it is read."""
     try:
         with path.open(newline="", encoding=encoding) as stream:
             yield stream
@@ -164,7 +162,7 @@ def _first_filled(lines: Iterator[list[str]]) -> list[str]:
 
 
 def _check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
-    if "" in wanted or not all(isinstance(name, str) for name in wanted):
+    if "" in wanted:
         raise BadInput(f"{path}: the columns are {', '.join(map(repr, wanted))}; expected names from the header")
     if not {*wanted} & {*columns} and any(map(_is_number, columns)):
         raise BadInput(
@@ -207,46 +205,39 @@ class _Names(dict[Any, str]):
         return name
 
 
-@dataclass(frozen=True, eq=False)
 class _Reader:
-    """What to take from the cells of a line."""
+    """Take states, actions and costs from the cells of a line."""
 
-    log: Log
-    state: Callable[[list[str]], str]
-    action: Callable[[list[str]], str]
-    next_state: Callable[[list[str]], str]
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.names = _Names()
+        self.state, self.action, self.next_state = map(self._taker, (log.state, log.action, log.next_state))
+        self.cost_place = log.columns.index(log.cost)
 
-    @classmethod
-    def of(cls, log: Log) -> "_Reader":
-        names = _Names()
+    def _taker(self, columns: tuple[str, ...]) -> Callable[[list[str]], str]:
+        """Return a function from the cells of a line to the name in some columns, which is "" if it is missing."""
+        if not columns:
+            return lambda cells: ""
+        names, pick = self.names, itemgetter(*map(self.log.columns.index, columns))
+        return lambda cells: names[pick(cells)]
 
-        def taker(columns: tuple[str, ...]) -> Callable[[list[str]], str]:
-            if not columns:
-                return lambda cells: ""
-            pick = itemgetter(*map(log.columns.index, columns))
-            return lambda cells: names[pick(cells)]
-
-        return cls(log, taker(log.state), taker(log.action), taker(log.next_state))
-
-    def named(self, what: str, name: str) -> str:
-        """Return the name, if there is one."""
-        if not name:
-            columns = ", ".join(getattr(self.log, what))
-            raise _Unusable(f"the cell of {columns} is empty; expected a name")
-        return name
-
-    def price(self, text: str) -> float:
+    def cost(self, cells: list[str]) -> float:
         """Return the cost as a number."""
+        text = cells[self.cost_place]
+        decimal = text
+        if self.log.delimiter == ";" and text.count(",") == 1 and "." not in text:
+            decimal = text.replace(",", ".")
         try:
-            value = math.nan if "_" in text else float(text)  # Python reads 1_000, but no log means that
+            value = math.nan if "_" in text else float(decimal)  # Python reads 1_000, but no log means that
         except ValueError:
             value = math.nan
-            if self.log.delimiter == ";" and text.count(",") == 1 and "." not in text:
-                return self.price(text.replace(",", "."))
         if not math.isfinite(value):
-            missing = "empty" if not text.strip() else repr(text)
-            raise _Unusable(f"{self.log.cost} is {missing}; expected a number")
+            raise _Unusable(f"{self.log.cost} is {repr(text) if text.strip() else 'empty'}; expected a number")
         return value
+
+
+def _missing(columns: Sequence[str]) -> str:
+    raise _Unusable(f"the cell of {', '.join(columns)} is empty; expected a name")
 
 
 def _usable(log: Log, lines: Any) -> Iterator[list[str]]:
@@ -262,7 +253,7 @@ def _usable(log: Log, lines: Any) -> Iterator[list[str]]:
 
 
 def _with_place(log: Log, lines: Any, rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
-    """Return the rows; the first line that cannot be used is told with its number, and how many there are."""
+    """Return the rows; at the first unusable line, raise its number, the reason and how many there are."""
     try:
         yield from rows()
     except _Unusable as problem:
@@ -279,15 +270,15 @@ def _with_place(log: Log, lines: Any, rows: Callable[[], Iterator[Row]]) -> Iter
 
 def _complete(log: Log, lines: Any) -> Iterator[Row]:
     """Return rows that have all four."""
-    reader, place = _Reader.of(log), log.columns.index(log.cost)
+    reader = _Reader(log)
 
     def rows() -> Iterator[Row]:
         for cells in _usable(log, lines):
             yield (
-                reader.state(cells) or reader.named("state", ""),
-                reader.action(cells) or reader.named("action", ""),
-                reader.price(cells[place]),
-                reader.next_state(cells) or reader.named("next_state", ""),
+                reader.state(cells) or _missing(log.state),
+                reader.action(cells) or _missing(log.action),
+                reader.cost(cells),
+                reader.next_state(cells) or _missing(log.next_state),
             )
 
     return _with_place(log, lines, rows)
@@ -295,29 +286,25 @@ def _complete(log: Log, lines: Any) -> Iterator[Row]:
 
 def _chained(log: Log, lines: Any) -> Iterator[Row]:
     """Return rows of episodes, each completed by the next one of its episode; at most one per episode waits."""
-    reader, place = _Reader.of(log), log.columns.index(log.cost)
     assert log.episode is not None
+    reader = _Reader(log)
     episode_place = log.columns.index(log.episode)
     waiting: dict[str, tuple[str, str, float, int]] = {}
 
     def rows() -> Iterator[Row]:
         for cells in _usable(log, lines):
-            episode = cells[episode_place].strip()
-            if not episode:
-                raise _Unusable(f"the cell of {log.episode} is empty; expected a name")
-            state = reader.named("state", reader.state(cells))
-            closing = not reader.action(cells) and not cells[place].strip()
-            now = None if closing else (reader.named("action", reader.action(cells)), reader.price(cells[place]))
+            episode = cells[episode_place].strip() or _missing((str(log.episode),))
+            state, action = reader.state(cells) or _missing(log.state), reader.action(cells)
+            closing = not action and not cells[reader.cost_place].strip()
+            done = None if closing else (action or _missing(log.action), reader.cost(cells))
             before = waiting.pop(episode, None)
             if before is not None:
                 yield (*before[:3], state)
-            if now is None:
-                continue
             following = reader.next_state(cells)
-            if following:
-                yield (state, *now, following)
-            else:
-                waiting[episode] = (state, *now, lines.line_num)
+            if done and following:
+                yield (state, *done, following)
+            elif done:
+                waiting[episode] = (state, *done, lines.line_num)
 
     yield from _with_place(log, lines, rows)
     if waiting and log.end is None and log.unfinished == "refuse":

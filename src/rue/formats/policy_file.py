@@ -1,5 +1,6 @@
 """Policies as text: `.json` has the graph in it, a `.csv` file is read together with its model."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from rue.errors import BadFile, BadInput
@@ -22,21 +23,14 @@ def write_csv(path: Path, thing: Storable) -> None:
 
 def read_json(path: Path, model: UMDP | None) -> Policy:
     """Read a policy with its graph."""
-    try:
-        return Policy.from_json(_text_of(path))
-    except BadInput as error:
-        raise BadFile(f"{path}: {error}") from None
+    return _read(path, Policy.from_json)
 
 
 def read_csv(path: Path, model: UMDP | None) -> Policy:
     """Read a policy for a model."""
-    text = _text_of(path)
-    try:
-        if model is None:
-            raise BadInput("a policy in CSV has no graph; expected the model that it is for, load(path, model)")
-        return Policy.from_csv(text, model)
-    except BadInput as error:
-        raise BadFile(f"{path}: {error}") from None
+    if model is None:
+        raise BadFile(f"{path}: a policy in CSV has no graph; expected the model that it is for, load(path, model)")
+    return _read(path, lambda text: Policy.from_csv(text, model))
 
 
 def _policy_of(thing: Storable) -> Policy:
@@ -44,9 +38,11 @@ def _policy_of(thing: Storable) -> Policy:
     return thing.policy if isinstance(thing, Solution) else thing
 
 
-def _text_of(path: Path) -> str:
+def _read(path: Path, parse: Callable[[str], Policy]) -> Policy:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return parse(path.read_bytes().decode("utf-8-sig"))
+    except BadInput as error:
+        raise BadFile(f"{path}: {error}") from None
     except OSError as error:
         raise BadFile(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeError:

@@ -24,12 +24,11 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._check import one_of, real_number, whole_number
-from rue._text import thawed
 from rue.certificate import Certificate
 from rue.errors import BadFile, BadInput, RueError
 from rue.formats.writing import write_atomically
 from rue.model import GRAPH_FIELDS, UMDP, Graph
-from rue.policy import Policy
+from rue.policy import POLICY_FIELDS, Policy
 from rue.solution import Interval, Solution, Solver, Status, TracePoint
 
 FORMAT = "rue"
@@ -42,10 +41,6 @@ NPY_HEADER = 65_536
 LARGEST, MOST_SECONDS = 1e150, 3e9
 # Smaller arrays are copied when they are read, larger ones are mapped.
 SMALL = 64_000_000
-POLICY_ARRAYS = (
-    "node_state", "entry_ptr", "choice", "weight", "next_ptr", "next_node", "start_node", "start_weight",
-)  # fmt: skip
-
 CERTIFICATE_ARRAYS = ("potential", "state", "weight", "value", "follow")
 
 Storable = UMDP | Policy | Solution
@@ -70,23 +65,24 @@ def read_rue(source: Path, model: UMDP | None = None) -> Storable:
     try:
         with source.open("rb") as stream, zipfile.ZipFile(stream) as archive:
             header = _read_header(source, archive)
-            _check_parts(archive)
+            if archive.comment != _digest(archive.infolist()):
+                raise ValueError("its parts are not those that were written")
             memory = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
             parts = archive.infolist()[1:]
             arrays = {info.filename.removesuffix(".npy"): _read_array(stream, memory, info) for info in parts}
     except RueError:
         raise
     except Exception as error:  # whatever goes wrong here, the file is wrong
-        raise BadFile(
-            f"{source}: {_why_unreadable(source)} ({_one_line(error)}); expected a file written by rue.save"
-        ) from None
+        problem = f"{_why_unreadable(source)} ({str(error) or type(error).__name__})"
+        raise BadFile(f"{source}: {problem}; expected a file written by rue.save") from None
     try:
         thing: Storable = _KINDS[header["kind"]][2](header, _Named(arrays))
         return thing
     except BadInput as error:
         raise BadFile(f"{source}: {error}") from None
     except Exception as error:
-        raise BadFile(f"{source}: the file is damaged ({_one_line(error)}); expected a {header['kind']}") from None
+        problem = str(error) or type(error).__name__
+        raise BadFile(f"{source}: the file is damaged ({problem}); expected a {header['kind']}") from None
 
 
 def _write_zip(stream: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -133,12 +129,6 @@ def _digest(parts: Iterable[zipfile.ZipInfo]) -> bytes:
     return hashlib.sha256(lines.encode()).hexdigest().encode()
 
 
-def _check_parts(archive: zipfile.ZipFile) -> None:
-    """Refuse a file whose parts are not those that were written."""
-    if archive.comment != _digest(archive.infolist()):
-        raise ValueError("its parts are not those that were written")
-
-
 def _read_array(stream: BufferedReader, memory: mmap.mmap, info: zipfile.ZipInfo) -> Array:
     """Return an array of the file, read-only, once its checksum is verified; a large one is mapped into memory.
 
@@ -175,18 +165,8 @@ def _why_unreadable(source: Path) -> str:
         return "the file is damaged" if stream.read(2) == b"PK" else "it is no rue file"
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
-
-
 def _pack_graph(graph: Graph) -> tuple[dict[str, Any], dict[str, Array]]:
-    header = {
-        "initial": graph.initial,
-        "state_label": graph.state_label,
-        "action_label": graph.action_label,
-        "layout": thawed(graph.layout),
-    }
-    return {"graph": header}, {name: getattr(graph, name) for name in GRAPH_FIELDS}
+    return {"graph": graph.header()}, {name: getattr(graph, name) for name in GRAPH_FIELDS}
 
 
 def _unpack_graph(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Graph:
@@ -208,11 +188,11 @@ def _unpack_model(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> UMD
 
 def _pack_policy(policy: Policy) -> tuple[dict[str, Any], dict[str, Array]]:
     header, arrays = _pack_graph(policy.graph)
-    return header, {**arrays, **{f"policy_{name}": getattr(policy, name) for name in POLICY_ARRAYS}}
+    return header, {**arrays, **{f"policy_{name}": getattr(policy, name) for name in POLICY_FIELDS}}
 
 
 def _unpack_policy(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Policy:
-    return Policy(_unpack_graph(header, arrays), **{name: arrays[f"policy_{name}"] for name in POLICY_ARRAYS})
+    return Policy(_unpack_graph(header, arrays), **{name: arrays[f"policy_{name}"] for name in POLICY_FIELDS})
 
 
 def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -242,16 +222,16 @@ def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]
 def _number(name: str, value: object, low: float = -LARGEST) -> float:
     """Return a number of a header, infinite or within what can be drawn."""
     if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not (low <= value <= LARGEST or abs(value) == math.inf)
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and (low <= value <= LARGEST or abs(value) == math.inf)
     ):
-        raise BadFile(f"{name} is {value!r}; expected a number from {low:g} to {LARGEST:g}, or an infinite one")
-    return float(value)
+        return float(value)
+    raise BadFile(f"{name} is {value!r}; expected a number from {low:g} to {LARGEST:g}, or an infinite one")
 
 
-def _seconds(name: str, value: object) -> float:
-    return real_number(name, value, f"0 to {MOST_SECONDS:g}", 0, MOST_SECONDS)
+def _seconds(value: object) -> float:
+    return real_number("seconds", value, f"0 to {MOST_SECONDS:g}", 0, MOST_SECONDS)
 
 
 def _interval(name: str, value: object) -> Interval:
@@ -263,32 +243,23 @@ def _interval(name: str, value: object) -> Interval:
 def _trace(points: object) -> tuple[TracePoint, ...]:
     if not isinstance(points, list) or not all(isinstance(point, list) and len(point) == 4 for point in points):
         raise BadFile("the trace has other points; expected seconds, iteration, lower and upper end")
-    return tuple(
-        TracePoint(
-            seconds=_seconds("seconds of the trace", seconds),
-            iteration=whole_number("iteration of the trace", iteration, 0),
-            lower=_number("lower end of the trace", lower),
-            upper=_number("upper end of the trace", upper),
-        )
-        for seconds, iteration, lower, upper in points
-    )
-
-
-def _counters(given: object) -> dict[str, int]:
-    if not isinstance(given, dict):
-        raise BadFile(f"the counters are {given!r}; expected a number for each name")
-    return {name: whole_number(f"the counter {name!r}", count, 0) for name, count in given.items()}
-
-
-def _regrets(array: Array) -> tuple[float, ...]:
-    if array.ndim != 1 or array.size == 0:
-        raise BadFile(f"the array regret has shape {array.shape}; expected one number for each sample")
-    return tuple(_number("a regret", regret, 0) for regret in array.tolist())
+    trace = []
+    for seconds, iteration, *ends in points:
+        lower, upper = (_number("an end of the trace", end) for end in ends)
+        trace.append(TracePoint(_seconds(seconds), whole_number("iteration of the trace", iteration, 0), lower, upper))
+    return tuple(trace)
 
 
 def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Solution:
     about = header["solution"]
-    solver = about["solver"]
+    solver, counters, reason = about["solver"], about["counters"], about.get("reason", "")
+    regret = arrays["regret"]
+    if regret.ndim != 1 or regret.size == 0:
+        raise BadFile(f"the array regret has shape {regret.shape}; expected one number for each sample")
+    if not isinstance(counters, dict):
+        raise BadFile(f"the counters are {counters!r}; expected a number for each name")
+    if not isinstance(reason, str):
+        raise BadFile(f"the reason is {reason!r}; expected text")
     certificate = _unpack_certificate("certificate", about, arrays)
     other = _unpack_certificate("regret_certificate", about, arrays)
     is_of_regret = certificate is not None and certificate.objective == "regret"
@@ -298,21 +269,15 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
         status=Status(about["status"]),
         objective=_interval("the objective", about["objective"]),
         max_regret=_interval("the max regret", about["max_regret"]),
-        regret=_regrets(arrays["regret"]),
-        seconds=_seconds("seconds", about["seconds"]),
+        regret=tuple(_number("a regret", value, 0) for value in regret.tolist()),
+        seconds=_seconds(about["seconds"]),
         trace=_trace(about["trace"]),
-        counters=_counters(about["counters"]),
+        counters={name: whole_number(f"the counter {name!r}", count, 0) for name, count in counters.items()},
         certificate=certificate,
         regret_certificate=certificate if is_of_regret else other,
-        reason=_text("the reason", about.get("reason", "")),
+        reason=reason,
         floor=_number("the floor", about.get("floor", 0.0), 0),
     )
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise BadFile(f"{name} is {value!r}; expected text")
-    return value
 
 
 def _unpack_certificate(place: str, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> Certificate | None:
