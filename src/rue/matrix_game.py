@@ -15,6 +15,8 @@ from rue.errors import SolverFailed
 
 # Weights below this are dropped.
 NEGLIGIBLE = 1e-12
+# If HiGHS fails, entries below this part of the largest are left out: it does not like too many orders of magnitude.
+IGNORED = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ def solve_game(matrix: Array, *, ties: bool = True) -> GameSolution:  # [K, J], 
     # Columns are scaled so that no entry is above one.
     unit = np.maximum(worst / top, 1.0)
     rows = matrix / (top * unit)
-    first = _linear_program(np.append(np.zeros(count), 1.0), np.column_stack([rows, -np.ones(samples)]), 0.0, unit)
+    first = _least_value(rows, unit) or _least_value(np.where(rows < IGNORED, 0.0, rows), unit)
     if first is None:
         raise SolverFailed("HiGHS could not solve a matrix game")
     belief = np.maximum(-first[1], 0.0)
@@ -62,6 +64,14 @@ def solve_game(matrix: Array, *, ties: bool = True) -> GameSolution:  # [K, J], 
         if reached <= value + 1e-9 * top:
             best, value = weight, reached
     return GameSolution(best, value, belief, min(float((belief @ matrix).min()), value))
+
+
+def _least_value(rows: Array, unit: Array) -> tuple[Array, Array] | None:
+    """Return the mixture with the least value, followed by that value, and the multipliers of the rows."""
+    samples, count = rows.shape
+    return _linear_program(
+        np.append(np.zeros(count), 1.0), np.column_stack([rows, -np.ones(samples)]), 0.0, unit
+    )  # fmt: skip
 
 
 def _linear_program(cost: Array, rows: Array, ceiling: float, unit: Array) -> tuple[Array, Array] | None:

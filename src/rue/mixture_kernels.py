@@ -6,10 +6,9 @@ State s may take the choices `choice_ptr[s]:choice_ptr[s+1]`; `policy[s]` is the
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rue._arrays import Array
-from rue._jit import OPTIONS, declare, kernel
+from rue._jit import declare, inlined, kernel
 
 
 class SweptModel(NamedTuple):
@@ -26,7 +25,7 @@ class SweptModel(NamedTuple):
 declare(SweptModel, "i1 L1 L1 I1 F2 F2")
 
 
-@njit(inline="always", no_cpython_wrapper=True, **OPTIONS)  # a quarter faster than a helper
+@inlined  # a quarter faster than a helper
 def _back_up(model, s, c, value, total, leave):
     """Write C̄_k(c) + Σ_{s'≠s} T_k(c, s') V_k(s') to `total` and 1 − T_k(c, s) to `leave`, for all samples."""
     trans_ptr, prob = model.trans_ptr, model.prob
