@@ -334,9 +334,8 @@ def _explore(policy: Policy, controller: chain.Controller, live: Array, start: A
 
 def _outcomes_of(controller: chain.Controller, live: Array, order: Array) -> tuple[chain.Outcomes, Array]:
     """Return where nodes lead by live transitions, and the row of each node; those not in `order` share the last."""
-    place = np.full(controller.entry_ptr.size - 1, order.size, np.int32)
-    place[order] = np.arange(order.size)
-    return chain.Outcomes(order, *chain.outcomes_of(controller, live, order, place)), place
+    place, *fields = chain.outcomes_of(controller, live, order)
+    return chain.Outcomes(order, *fields), place
 
 
 def components(row_ptr: Array, target: Array) -> tuple[Array, Array]:

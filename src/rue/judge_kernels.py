@@ -59,14 +59,17 @@ declare(Outcomes, "i1 l1 i1 i1 l1 f1")
 declare(System, "l1 i1 f2 f2")
 
 
-@kernel("Controller b1 i1 i1")
-def outcomes_of(controller, live, node, place):
-    """Return the fields of `Outcomes` after the first, for some nodes of a controller in the order given.
+@kernel("Controller b1 i1")
+def outcomes_of(controller, live, node):
+    """Return the row of each node of a controller, and the fields of `Outcomes` after the first.
 
-    `place` has the number of each node of the controller in this order; nodes that are left out share the last number.
-    Self-loops are left out, and transitions that are not live.
+    `node` are the nodes that have a row, in this order; all others share the row after the last. Self-loops are left
+    out, and transitions that are not live.
     """
     most = controller.next_node.size
+    place = np.full(controller.entry_ptr.size - 1, node.size, np.int32)
+    for i in range(node.size):
+        place[node[i]] = i
     row_ptr = np.empty(node.size + 1, np.int64)
     source = np.empty(most, np.int32)
     target = np.empty(most, np.int32)
@@ -86,7 +89,7 @@ def outcomes_of(controller, live, node, place):
                     share[count] = controller.weight[e]
                     count += 1
         row_ptr[i + 1] = count
-    return row_ptr, source[:count], target[:count], transition[:count], share[:count]
+    return place, row_ptr, source[:count], target[:count], transition[:count], share[:count]
 
 
 @kernel("l1 i1")
