@@ -271,6 +271,35 @@ def loop_certificate(model, claim, **changes):
     return dataclasses.replace(made, **changes)
 
 
+def hardly_ever_ending(seed):
+    """Two states that lead to each other and hardly ever to the goal: factors lose most of their digits."""
+    random = np.random.default_rng(seed)
+    out = random.integers(1, 1000, 2) * 2.0**-40
+    transition = np.zeros((1, 3, 1, 3))
+    transition[0, 0, 0, 1:] = 1 - out[0], out[0]
+    transition[0, 1, 0, [0, 2]] = 1 - out[1], out[1]
+    return rue.UMDP.from_dense(transition, random.integers(1, 9, (1, 3, 1)) / 8, goals=[2])
+
+
+def free_circle():
+    """Two states between which one can move for nothing, with two ways out, and points that support each other.
+
+    Greedy choices could go round for ever. From either state the mean of what the cheaper way out costs is 4.9, and the
+    mean of the optimal costs 3.
+    """
+    third = 1 / 3
+    transition = np.zeros((2, 3, 2, 3))
+    transition[:, 0, 0, [0, 1]] = transition[:, 1, 0, [1, 0]] = third, 1 - third
+    transition[:, 0, 1, 2] = transition[:, 1, 1, 2] = 1.0
+    cost = np.array([[[0, 7.1], [0, 3.3], [0, 0]], [[0, 2.7], [0, 9.9], [0, 0]]])
+    model = rue.UMDP.from_dense(transition, cost, goals=[2])
+    made = tree_certificate(model, np.array([0.5, 0.5]), 1)
+    value = np.full(2, 1.9 * (1 - 1e-12))
+    return model, dataclasses.replace(
+        made, state=[0, 1], weight=np.full((2, 2), 0.5), value=value, follow=[0, 1, -1, 0, 1, -1]
+    )
+
+
 def some_certificate(data, model):
     objective, belief = data.draw(objectives), data.draw(beliefs(model.samples))
     if data.draw(st.booleans()):
@@ -556,18 +585,7 @@ def test_a_potential_above_the_costs_is_refused():
 
 
 def test_where_moving_is_free():
-    # Two states between which one can move for nothing, and two ways out; greedy choices could go round for ever.
-    third = 1 / 3
-    transition = np.zeros((2, 3, 2, 3))
-    transition[:, 0, 0, [0, 1]] = transition[:, 1, 0, [1, 0]] = third, 1 - third
-    transition[:, 0, 1, 2] = transition[:, 1, 1, 2] = 1.0
-    cost = np.array([[[0, 7.1], [0, 3.3], [0, 0]], [[0, 2.7], [0, 9.9], [0, 0]]])
-    model = rue.UMDP.from_dense(transition, cost, goals=[2])
-    # From either state the mean of what the cheaper way out costs is 4.9, and the mean of the optimal costs 3.
-    keep, made = 1 - 1e-12, tree_certificate(model, np.array([0.5, 0.5]), 1)
-    circle = dataclasses.replace(
-        made, state=[0, 1], weight=np.full((2, 2), 0.5), value=np.full(2, 1.9 * keep), follow=[0, 1, -1, 0, 1, -1]
-    )
+    keep, (model, circle) = 1 - 1e-12, free_circle()
     assert verify(model, circle) == pytest.approx(1.9)
     for value in ([1.9 * (1 + 1e-9)] * 2, [1.9 * keep, 1.9 * keep * (1 + 1e-13)], [1.8, 1.9 * keep]):
         with pytest.raises(NotProved):
@@ -581,14 +599,8 @@ def test_where_moving_is_free():
 
 
 def test_least_costs_of_slow_chains():
-    # Two states that lead to each other and hardly ever to the goal: factors lose most of their digits.
     for seed in range(20):
-        random = np.random.default_rng(seed)
-        out = random.integers(1, 1000, 2) * 2.0**-40
-        transition = np.zeros((1, 3, 1, 3))
-        transition[0, 0, 0, 1:] = 1 - out[0], out[0]
-        transition[0, 1, 0, [0, 2]] = 1 - out[1], out[1]
-        model = rue.UMDP.from_dense(transition, random.integers(1, 9, (1, 3, 1)) / 8, goals=[2])
+        model = hardly_ever_ending(seed)
         exact = Naive(model).optimal(0)[0]
         least = _Sample.of(model, 0).least_cost(np.zeros(3))
         assert exact <= Fraction(least) <= exact * (1 + Fraction(1, 1000))

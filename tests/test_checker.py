@@ -21,7 +21,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import lively
 from naive import Naive
-from test_certificate import MODELS, exact_bound, loop, loop_certificate, regrets, some_certificate, tree_certificate
+from test_certificate import (
+    MODELS,
+    exact_bound,
+    free_circle,
+    hardly_ever_ending,
+    loop,
+    loop_certificate,
+    regrets,
+    some_certificate,
+    tree_certificate,
+)
 
 import rue
 from rue import checker
@@ -104,17 +114,8 @@ def test_it_refuses_what_the_twin_refuses(data):
 
 
 def test_free_moves_need_no_room_for_rounding():
-    third = 1 / 3
-    transition = np.zeros((2, 3, 2, 3))
-    transition[:, 0, 0, [0, 1]] = transition[:, 1, 0, [1, 0]] = third, 1 - third
-    transition[:, 0, 1, 2] = transition[:, 1, 1, 2] = 1.0
-    cost = np.array([[[0, 7.1], [0, 3.3], [0, 0]], [[0, 2.7], [0, 9.9], [0, 0]]])
-    model = rue.UMDP.from_dense(transition, cost, goals=[2])
-    value = np.full(2, 1.9 * (1 - 1e-12))
-    circle = dataclasses.replace(
-        tree_certificate(model, np.array([0.5, 0.5]), 1),
-        state=[0, 1], weight=np.full((2, 2), 0.5), value=value, follow=[0, 1, -1, 0, 1, -1],
-    )  # fmt: skip
+    model, circle = free_circle()
+    value = circle.value
     assert float(checked(model, circle)) == pytest.approx(1.9)
     for wrong in ([1.9 * (1 + 1e-9)] * 2, [value[0], value[0] * (1 + 1e-15)], [1.8, value[0]]):
         assert checked(model, dataclasses.replace(circle, value=wrong)) is None
@@ -129,12 +130,7 @@ def test_the_least_chance_to_leave_counts(out):
 
 def test_chains_that_hardly_ever_end():
     for seed in range(5):
-        random = np.random.default_rng(seed)
-        out = random.integers(1, 1000, 2) * 2.0**-40
-        transition = np.zeros((1, 3, 1, 3))
-        transition[0, 0, 0, 1:] = 1 - out[0], out[0]
-        transition[0, 1, 0, [0, 2]] = 1 - out[1], out[1]
-        model = rue.UMDP.from_dense(transition, random.integers(1, 9, (1, 3, 1)) / 8, goals=[2])
+        model = hardly_ever_ending(seed)
         read, proof = as_read(model, tree_certificate(model, np.ones(1), 1, potential=np.zeros((3, 1))))
         gaps = checker._Gaps.of(read, proof.potential, False)
         exact = Naive(model).optimal(0)[0]
@@ -347,57 +343,46 @@ def step(random: np.random.Generator) -> float:
     return 1 + float(random.choice([-1, 1])) * 10.0 ** -random.uniform(0.1, 16)
 
 
-def change_entry(name: str) -> Tamper:
-    def tamper(random, case, arrays):
-        arrays[name][some(random, arrays[name])] *= step(random)
-
-    return tamper
+def on_array(rule: Callable[[np.random.Generator, np.ndarray], None]) -> Callable[[str], Tamper]:
+    """The rule for an array, to be named, of a certificate."""
+    return lambda name: lambda random, case, arrays: rule(random, arrays[name])
 
 
-def raise_entry(name: str) -> Tamper:
-    def tamper(random, case, arrays):
-        arrays[name][some(random, arrays[name])] += 10.0 ** random.uniform(-16, 1)
-
-    return tamper
+@on_array
+def change_entry(random, array):
+    array[some(random, array)] *= step(random)
 
 
-def scale(name: str) -> Tamper:
-    def tamper(random, case, arrays):
-        arrays[name] *= step(random)
-
-    return tamper
+@on_array
+def raise_entry(random, array):
+    array[some(random, array)] += 10.0 ** random.uniform(-16, 1)
 
 
-def swap(name: str) -> Tamper:
-    def tamper(random, case, arrays):
-        i, j = some(random, arrays[name]), some(random, arrays[name])
-        arrays[name][i], arrays[name][j] = arrays[name][j], arrays[name][i]
-
-    return tamper
+@on_array
+def scale(random, array):
+    array *= step(random)
 
 
-def permute(name: str) -> Tamper:
-    def tamper(random, case, arrays):
-        arrays[name][:] = random.permutation(arrays[name])
-
-    return tamper
-
-
-def zero(name: str) -> Tamper:
-    def tamper(random, case, arrays):
-        arrays[name][some(random, arrays[name])] = 0
-
-    return tamper
+@on_array
+def swap(random, array):
+    i, j = some(random, array), some(random, array)
+    array[i], array[j] = array[j], array[i]
 
 
-def exchange(name: str) -> Tamper:
+@on_array
+def permute(random, array):
+    array[:] = random.permutation(array)
+
+
+@on_array
+def zero(random, array):
+    array[some(random, array)] = 0
+
+
+@on_array
+def exchange(random, array):
     """Make one row another."""
-
-    def tamper(random, case, arrays):
-        size = len(arrays[name])
-        arrays[name][random.integers(size)] = arrays[name][random.integers(size)]
-
-    return tamper
+    array[random.integers(len(array))] = array[random.integers(len(array))]
 
 
 def redirect(random, case, arrays):

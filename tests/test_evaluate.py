@@ -11,8 +11,7 @@ from models import Shape, models_with_controllers, umdps
 from naive import INF, Naive, controller_value
 
 import rue
-from rue import judge_kernels as chain
-from rue.judge import is_proper, node_values
+from rue.judge import components, is_proper, node_values
 
 judge = importlib.import_module("rue.judge")
 
@@ -77,7 +76,7 @@ def test_components_equal_reachability(follows):
     count = len(follows)
     row_ptr = np.append(0, np.cumsum([len(row) for row in follows]))
     target = np.array([to for row in follows for to in row], np.int32)
-    sequence, part_ptr = chain.components(row_ptr, target)
+    sequence, part_ptr = components(row_ptr, target)
     assert sorted(sequence) == list(range(count))
     reach = np.eye(count + 1, dtype=bool)
     for i, row in enumerate(follows):

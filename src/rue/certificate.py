@@ -50,8 +50,8 @@ from typing import Any
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges
-from rue._check import one_of, real_number
+from rue._arrays import Array, pointers, ranges, read_only
+from rue._check import in_all, one_of, real_number
 from rue._linear import solve_chain
 from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
 from rue._threads import cores, in_parts
@@ -104,10 +104,7 @@ class Certificate:
                 array: Array = np.asarray(getattr(self, name)).astype(dtype, order="C", casting="same_kind", copy=False)
             except (TypeError, ValueError):
                 raise BadInput(f"{name} of the certificate is no array of {np.dtype(dtype)}") from None
-            if array.flags.writeable:
-                array = array.copy()
-                array.flags.writeable = False
-            object.__setattr__(self, name, array)
+            object.__setattr__(self, name, read_only(array.copy()) if array.flags.writeable else array)
 
     @property
     def belief(self) -> Array:  # [K]
@@ -144,13 +141,7 @@ class Certificate:
         return f"Certificate({self.objective} of every policy at least {self.bound:.6g}, {self.points} points)"
 
 
-_FIELDS: dict[str, type] = {
-    "potential": np.float64,
-    "state": np.int32,
-    "weight": np.float64,
-    "value": np.float64,
-    "follow": np.int32,
-}
+_FIELDS = {"potential": np.float64, "state": np.int32, "weight": np.float64, "value": np.float64, "follow": np.int32}
 
 
 def model_fingerprint(model: UMDP) -> str:
@@ -188,14 +179,12 @@ def verify(model: UMDP, certificate: Certificate) -> float:
 
 def gap_below(model: UMDP, potential: Array) -> Array:  # [C, K]
     """Return the gaps of a potential, rounded down; `NotProved` if one may be negative."""
-    columns = [_Sample.of(model, k).gap_below(potential[:, k]) for k in range(model.samples)]
-    return np.column_stack(columns)
+    return np.column_stack([_Sample.of(model, k).gap_below(potential[:, k]) for k in range(model.samples)])
 
 
 def safe_potential(model: UMDP, lower: Array) -> Array:  # [S, K]
     """Return lower bounds on the optimal values, lowered a little where rounding might make a gap negative."""
-    columns = [_Sample.of(model, k).lowered(lower[:, k]) for k in range(model.samples)]
-    return np.column_stack(columns)
+    return np.column_stack([_Sample.of(model, k).lowered(lower[:, k]) for k in range(model.samples)])
 
 
 def margin(model: UMDP) -> float:
@@ -291,18 +280,11 @@ class _Points:
 
     @classmethod
     def of(cls, model: UMDP, certificate: Certificate, gap: Array) -> "_Points":
-        return cls(
-            model.graph,
-            _without_small(model.prob),
-            model.prob,
-            np.minimum(_without_small(gap), LARGE_VALUE),  # writable, always
-            certificate.state,
-            _without_small(certificate.weight),
-            _without_small(certificate.value),
-            certificate.follow,
-            certificate.follow_ptr(model.graph),
-            margin(model),
-        )
+        finite_gap = np.minimum(_without_small(gap), LARGE_VALUE)  # writable, always
+        weight, value = _without_small(certificate.weight), _without_small(certificate.value)
+        follow, follow_ptr = certificate.follow, certificate.follow_ptr(model.graph)
+        numbers = (_without_small(model.prob), model.prob, finite_gap)
+        return cls(model.graph, *numbers, certificate.state, weight, value, follow, follow_ptr, margin(model))
 
     def check_followers(self) -> None:
         """Refuse followers at another state than that of the outcome."""
@@ -316,7 +298,7 @@ class _Points:
             point = int(np.searchsorted(self.follow_ptr, at, side="right")) - 1
             raise BadInput(
                 f"point {point} is followed by point {other} at state {name(self.state[other])}; "
-                f"expected one at state {name(expected[at])}; {wrong.size} followers are off in all"
+                f"expected one at state {name(expected[at])}; {in_all(wrong.size, 'follower')}"
             )
 
     def follow_plainly(self) -> Array:  # [P]
@@ -399,10 +381,7 @@ class _Points:
 def _without_small(array: Array) -> Array:
     """Return the array, read-only, with numbers close to zero replaced by zero."""
     small = (array > 0) & (array < SMALL)
-    if small.any():
-        array = np.where(small, 0.0, array)
-        array.flags.writeable = False
-    return array
+    return read_only(np.where(small, 0.0, array)) if small.any() else array
 
 
 @dataclass(frozen=True, eq=False)
@@ -453,7 +432,7 @@ class _Sample:
             expected = "0 at a goal" if graph.goal[state] else "0 or more, and infinite only at a dead end"
             raise NotProved(
                 f"the potential of state {graph.state_name(state)} is {potential[state]} in sample {self.name}; "
-                f"expected {expected}; {int(odd.sum())} are off in all"
+                f"expected {expected}; {in_all(int(odd.sum()))}"
             )
         gap, error, falls = self.drift(np.where(self.alive, potential, 0.0), self.cost)
         wrong = np.flatnonzero(self.allowed & falls & ~(gap >= error))
@@ -461,7 +440,7 @@ class _Sample:
             c = int(wrong[0])
             raise NotProved(
                 f"the gap of {graph.describe_choice(c)} is {gap[c]} ± {error[c]:.1e} in sample {self.name}; "
-                f"expected 0 or more; {wrong.size} are off in all"
+                f"expected 0 or more; {in_all(wrong.size)}"
             )
         return np.where(self.allowed, np.maximum(gap - error, 0.0), np.inf)
 

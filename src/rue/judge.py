@@ -29,10 +29,10 @@ import numpy as np
 
 from rue import judge_kernels as chain
 from rue import structure_kernels as reach
-from rue._arrays import Array, pointers, ranges, read_only
+from rue._arrays import Array, read_only
 from rue._check import in_all, real_number
 from rue._linear import solve_chain
-from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
+from rue._rounding import UNIT_ROUNDOFF
 from rue._threads import check_threads, each
 from rue.errors import Contradiction, SolverFailed
 from rue.model import UMDP, check_same_graph
@@ -50,6 +50,10 @@ BLOCK = 8
 SMALL = 1000
 
 T = TypeVar("T")
+
+
+class _OutOfTime(Exception):
+    """A limit came first, or Ctrl-C."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +163,7 @@ def ends_from(model: UMDP, policy: Policy) -> Array:  # [N, K]
     ends = np.ones((policy.nodes, model.samples), bool)
     for first in range(0, model.samples, BLOCK):
         found = rows.reach_goals(first)[1]
-        ends[rows.order, first : first + found.shape[1]] = found
+        ends[rows.outcomes.node, first : first + found.shape[1]] = found
     return ends
 
 
@@ -176,8 +180,8 @@ def node_values(model: UMDP, policy: Policy, threads: int = 1) -> tuple[Array, A
         ends = rows.reach_goals(first)[1]
         found, found_error = _solve_nodes(rows, rows.load(first, ends), rows.live(first))
         columns = slice(first, first + ends.shape[1])
-        value[rows.order, columns] = np.where(ends & np.isfinite(found_error), found, np.inf)
-        error[rows.order, columns] = np.where(ends, found_error, 0.0)
+        value[rows.outcomes.node, columns] = np.where(ends & np.isfinite(found_error), found, np.inf)
+        error[rows.outcomes.node, columns] = np.where(ends, found_error, 0.0)
 
     _each_block(work, rows, threads)
     return value, error
@@ -185,7 +189,7 @@ def node_values(model: UMDP, policy: Policy, threads: int = 1) -> tuple[Array, A
 
 def visited_nodes(model: UMDP, policy: Policy) -> Array:
     """Return the nodes that can be visited in some sample, nearest to a goal first, goals left out."""
-    return _Controller.of(model, policy).explore(policy.start_node)
+    return _explore(policy, _controller(model, policy), model.ever_live, policy.start_node)
 
 
 def _every_node(policy: Policy) -> Array:
@@ -202,12 +206,15 @@ def _policy_values(model: UMDP, policy: Policy, run: Run) -> tuple[Array, Array,
     left_out = []
 
     def work(first: int) -> tuple[Array, Array]:
-        if run.out_of_time():
+        try:
+            if run.out_of_time():
+                raise _OutOfTime
+            counted, proper = rows.proper_nodes(first)
+            value, epsilon, weight = _solve(rows, rows.load(first, counted), run)
+        except _OutOfTime:
             left_out.append(first)
             unknown = np.full(min(BLOCK, model.samples - first), np.inf)
             return unknown, unknown
-        counted, proper = rows.proper_nodes(first)
-        value, epsilon, weight = _solve(rows, rows.load(first, counted))
         known = np.isfinite(epsilon)
         error = np.where(known, epsilon, 0.0) * rows.at_start(weight)
         error[proper & ~known] = np.inf
@@ -221,46 +228,7 @@ def _policy_values(model: UMDP, policy: Policy, run: Run) -> tuple[Array, Array,
 
 def _each_block(work: Callable[[int], T], rows: "_Chain", threads: int) -> list[T]:
     """Call `work` with the first sample of each block, in threads if the chain is long; return the results in order."""
-    return each(work, range(0, rows.model.samples, BLOCK), threads if rows.order.size >= SMALL else 1)
-
-
-@dataclass(frozen=True, eq=False)
-class _Controller:
-    """The edges of a controller: one for each transition of each choice that a node may take."""
-
-    policy: Policy
-    ptr: Array  # [N+1] where the edges of each node begin
-    transition: Array  # of each edge; it leads to `policy.next_node`
-    live: Array  # of each edge: whether it is positive in some sample
-
-    @classmethod
-    def of(cls, model: UMDP, policy: Policy) -> "_Controller":
-        check_same_graph(model, check_policy(policy).graph)
-        transition = ranges(model.graph.trans_ptr[policy.choice], np.diff(policy.next_ptr))
-        ptr = read_only(policy.next_ptr[policy.entry_ptr])
-        return cls(policy, ptr, transition, model.ever_live[transition])
-
-    def explore(self, start: Array) -> Array:
-        """Return the nodes that can be visited, nearest to a goal first, goals left out; then those that reach none."""
-        policy = self.policy
-        every = read_only(np.arange(self.live.size, dtype=np.int32))
-        visited = reach.breadth_first(reach.Edges(self.ptr, every, policy.next_node), self.live, start)
-        edge, owner = self.edges_of(visited)
-        back_ptr, back = reach.predecessors(read_only(policy.next_node[edge]), policy.nodes)
-        goals = visited[policy.graph.goal[policy.node_state[visited]]]
-        outward = reach.breadth_first(
-            _edges(back_ptr, back, visited[owner]), np.ones(edge.size, bool), read_only(goals)
-        )
-        rest = np.ones(policy.nodes, bool)
-        rest[outward] = False
-        return np.concatenate([outward[goals.size :], visited[rest[visited]]])
-
-    def edges_of(self, nodes: Array) -> tuple[Array, Array]:
-        """Return the live edges of nodes, in their order, and which of these nodes each belongs to."""
-        length = self.ptr[nodes + 1] - self.ptr[nodes]
-        edge, owner = ranges(self.ptr[nodes], length), np.repeat(np.arange(nodes.size, dtype=np.int32), length)
-        live = self.live[edge]
-        return edge[live], owner[live]
+    return each(work, range(0, rows.model.samples, BLOCK), threads if rows.outcomes.node.size >= SMALL else 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,35 +237,31 @@ class _Chain:
 
     model: UMDP
     policy: Policy
-    order: Array  # the node of each row
-    start: Array  # the row of each start node
+    start: Array  # the row of each start node; goals share the row after the last
+    controller: chain.Controller
     outcomes: chain.Outcomes
-    entries: chain.Entries
-    owner: Array  # the row of each outcome
-    target: Array  # of each outcome
     part_ptr: Array  # where each component begins; it leads only to itself, to earlier ones and to goals
 
     @classmethod
     def build(cls, model: UMDP, policy: Policy, start: Array | None = None) -> "_Chain":
         """Return the chain of the nodes that are visited from the start of the policy, or from other nodes."""
-        controller = _Controller.of(model, policy)
         start = policy.start_node if start is None else start
-        order = controller.explore(start)
-        _, owner, target, _ = _rows(controller, order)
-        sequence, part_ptr = chain.components(_row_ptr(owner, order.size), target)
-        order = order[sequence]
-        edge, owner, target, place = _rows(controller, order)
-        share = np.repeat(policy.weight, np.diff(policy.next_ptr))[edge]
-        outcomes = chain.Outcomes(_row_ptr(owner, order.size), controller.transition[edge], share)
-        count = policy.entry_ptr[order + 1] - policy.entry_ptr[order]
-        entry = ranges(policy.entry_ptr[order], count)
-        entries = chain.Entries(pointers(count), policy.choice[entry], policy.weight[entry])
-        return cls(model, policy, order, place[start], outcomes, entries, owner, target, part_ptr)
+        controller, live = _controller(model, policy), model.ever_live
+        order = _explore(policy, controller, live, start)
+        outcomes, _ = _outcomes_of(controller, live, order)
+        sequence, part_ptr = components(outcomes.row_ptr, outcomes.target)
+        outcomes, place = _outcomes_of(controller, live, order[sequence])
+        return cls(model, policy, read_only(place[start]), controller, outcomes, part_ptr)
+
+    @cached_property
+    def backward(self) -> reach.Edges:
+        """The outcomes by their target; that of goals is the last."""
+        return _backward(self.outcomes, self.outcomes.node.size + 1)
 
     @cached_property
     def surely(self) -> bool:
         """Whether every node reaches a goal by transitions that are positive in all samples."""
-        return bool(self.reach_by(self.model.always_live[self.outcomes.transition][:, None])[1].all())
+        return bool(self.reaching_goal(self.model.always_live[self.outcomes.transition]).all())
 
     def live(self, first: int) -> Array:  # [outcomes, k]
         """Return which outcomes are possible in each sample of a block.
@@ -306,22 +270,25 @@ class _Chain:
         """
         return np.ascontiguousarray(self.model.prob[self.outcomes.transition, first : first + BLOCK] > 0)
 
-    def reach_by(self, live: Array) -> tuple[Array, Array]:  # [N, k], [N, k]
-        """Return which nodes are visited by live outcomes, and from which nodes a goal is reached surely."""
-        nodes, edges = self.order.size, np.arange(self.target.size, dtype=np.int32)
-        forward = _edges(np.append(self.outcomes.row_ptr, edges.size), edges, self.target)
-        back_ptr, back = reach.predecessors(forward.other, nodes + 1)
-        backward = _edges(back_ptr, back, self.owner)
-        visited, ends = np.ones((nodes, live.shape[1]), bool), np.ones((nodes, live.shape[1]), bool)
-        chain.reach_goals(forward, backward, live, self.start, visited, ends)
-        return visited, ends
+    def reaching_goal(self, live: Array) -> Array:  # [N+1]
+        """Return which nodes can reach a goal by live outcomes."""
+        goal = read_only(np.array([self.outcomes.node.size], np.int32))
+        return _reached(self.backward, live, goal)
 
     def reach_goals(self, first: int) -> tuple[Array, Array]:  # [N, k], [N, k]
-        """Return what `reach_by` finds in a block of samples; if every node surely ends, all are taken as visited."""
+        """Return which nodes are visited in each sample of a block, and from which ones a goal is reached surely.
+
+        If all surely reach one in all samples, all are taken as visited.
+        """
+        nodes, samples = self.outcomes.node.size, min(BLOCK, self.model.samples - first)
+        visited, ends = np.ones((nodes + 1, samples), bool), np.ones((nodes + 1, samples), bool)
         if not self.surely:
-            return self.reach_by(self.live(first))
-        everything = np.ones((self.order.size, min(BLOCK, self.model.samples - first)), bool)
-        return everything, everything
+            forward = _edges(np.append(self.outcomes.row_ptr, self.outcomes.target.size), self.outcomes.target)
+            for k, live in enumerate(np.ascontiguousarray(self.live(first).T)):
+                visited[:, k] = _reached(forward, live, self.start)
+                stuck = read_only(np.flatnonzero(~self.reaching_goal(live)).astype(np.int32))
+                ends[:, k] = ~_reached(self.backward, live, stuck)
+        return visited[:-1], ends[:-1]
 
     def proper_nodes(self, first: int) -> tuple[Array, Array]:  # [N, k], [k]
         """Return the visited nodes of a block of samples, none where the policy is improper, and where it is proper."""
@@ -331,45 +298,76 @@ class _Chain:
 
     def load(self, first: int, counted: Array) -> chain.System:
         """Return the equations of a block of samples, all zero at nodes that do not count in a sample."""
-        model, shape = self.model, counted.shape
-        prob, cost, leave = np.empty((self.target.size, shape[1])), np.empty(shape), np.empty(shape)
-        chain.load(self.outcomes, self.entries, model.prob, model.cost, first, prob, cost, leave)
+        model, outcomes = self.model, self.outcomes
+        prob, cost = np.empty((outcomes.target.size, counted.shape[1])), np.empty(counted.shape)
+        chain.load(outcomes, self.controller, model.prob, model.cost, first, prob, cost)
         if not counted.all():
-            prob[~counted[self.owner]] = 0.0
+            prob[~counted[outcomes.source]] = 0.0
             cost[~counted] = 0.0
-        # The chance to leave may be a product that is zero to the computer. Then nothing is proved of the node.
-        cost[counted & (leave < UNDERFLOW)] = np.inf
-        return chain.System(self.outcomes.row_ptr, self.target, prob, cost)
+        return chain.System(outcomes.row_ptr, outcomes.target, prob, cost)
 
     def at_start(self, node_value: Array) -> Array:  # [k]
         """Return the mean of the values of the start nodes."""
         return np.asarray(self.policy.start_weight @ node_value[self.start])
 
 
-def _rows(controller: _Controller, order: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the edges of nodes in this order, without self-loops, the row and the target row of each, and all rows.
+def _controller(model: UMDP, policy: Policy) -> chain.Controller:
+    check_same_graph(model, check_policy(policy).graph)
+    return chain.Controller(
+        policy.entry_ptr, policy.choice, policy.weight, policy.next_ptr, policy.next_node, model.graph.trans_ptr
+    )
 
-    The last array has the row of each node; goals share the row after the last.
+
+def _explore(policy: Policy, controller: chain.Controller, live: Array, start: Array) -> Array:
+    """Return the nodes that can be visited, nearest to a goal first, goals left out; then those that reach none."""
+    everything, _ = _outcomes_of(controller, live, np.arange(policy.nodes, dtype=np.int32))
+    edges = _edges(everything.row_ptr, everything.target)
+    visited = reach.breadth_first(edges, np.ones(everything.target.size, bool), start)
+    outcomes, _ = _outcomes_of(controller, live, visited)
+    goals = read_only(np.flatnonzero(policy.graph.goal[policy.node_state[visited]]).astype(np.int32))
+    backward = _backward(outcomes, visited.size)
+    outward = reach.breadth_first(backward, np.ones(outcomes.target.size, bool), goals)
+    rest = np.ones(visited.size, bool)
+    rest[outward] = False
+    return np.concatenate([visited[outward[goals.size :]], visited[rest]])
+
+
+def _outcomes_of(controller: chain.Controller, live: Array, order: Array) -> tuple[chain.Outcomes, Array]:
+    """Return where nodes lead by live transitions, and the row of each node; those not in `order` share the last."""
+    place, *fields = chain.outcomes_of(controller, live, order)
+    return chain.Outcomes(order, *fields), place
+
+
+def components(row_ptr: Array, target: Array) -> tuple[Array, Array]:
+    """Return the nodes by strongly connected components, successors first, and where each component begins.
+
+    Within a component the nodes keep their order.
     """
-    place = np.full(controller.policy.nodes, order.size, np.int32)
-    place[order] = np.arange(order.size)
-    edge, owner = controller.edges_of(order)
-    target = place[controller.policy.next_node[edge]]
-    leaves = target != owner
-    return edge[leaves], owner[leaves], target[leaves], place
+    part, parts = chain.components(row_ptr, target)
+    part_ptr, sequence = reach.predecessors(read_only(part), parts)
+    return sequence, part_ptr
 
 
-def _edges(ptr: Array, edge: Array, other: Array) -> reach.Edges:
-    return reach.Edges(read_only(ptr), read_only(edge), read_only(other.view()))
+def _edges(row_ptr: Array, target: Array) -> reach.Edges:
+    every = np.arange(target.size, dtype=np.int32)
+    return reach.Edges(read_only(row_ptr.view()), read_only(every), read_only(target.view()))
 
 
-def _row_ptr(owner: Array, rows: int) -> Array:
-    return pointers(np.bincount(owner, minlength=rows))
+def _backward(outcomes: chain.Outcomes, nodes: int) -> reach.Edges:
+    ptr, edge = reach.predecessors(read_only(outcomes.target.view()), nodes)
+    return reach.Edges(read_only(ptr), read_only(edge), read_only(outcomes.source.view()))
 
 
-def _solve(rows: _Chain, system: chain.System) -> tuple[Array, Array, Array]:
+def _reached(edges: reach.Edges, live: Array, start: Array) -> Array:
+    """Return which nodes live edges reach."""
+    seen = np.zeros(edges.ptr.size - 1, bool)
+    seen[reach.breadth_first(edges, live, start)] = True
+    return seen
+
+
+def _solve(rows: _Chain, system: chain.System, run: Run) -> tuple[Array, Array, Array]:
     """Return values, ε and weights such that the true values lie within value ± ε·weight."""
-    guess = _Guess.by_sweeps(rows, system)
+    guess = _Guess.by_sweeps(rows, system, run)
     epsilon = guess.ratio().max(axis=0)
     if guess.improve(epsilon * guess.weight.max(axis=0)):
         epsilon = guess.ratio().max(axis=0)
@@ -381,7 +379,7 @@ def _solve_nodes(rows: _Chain, system: chain.System, live: Array) -> tuple[Array
 
     The nodes that can be visited from a node are a chain of their own, so that only their ratios count.
     """
-    guess = _Guess.by_sweeps(rows, system)
+    guess = _Guess.by_sweeps(rows, system, Run(threads=1))
 
     def prove() -> Array:
         ratio = guess.ratio()
@@ -405,16 +403,18 @@ class _Guess:
 
     system: chain.System
     part_ptr: Array
+    run: Run
     value: Array  # [N+1, k]
     weight: Array  # [N+1, k]
     direct: Array  # [components, k] which were not swept but solved directly
 
     @classmethod
-    def by_sweeps(cls, rows: _Chain, system: chain.System) -> "_Guess":
-        """Return what sweeps find, and direct solutions where they are slow."""
+    def by_sweeps(cls, rows: _Chain, system: chain.System, run: Run) -> "_Guess":
+        """Return what sweeps find, and direct solutions where they are slow; `_OutOfTime` if that takes too long."""
         nodes, samples = system.cost.shape
+        value, weight = np.zeros((nodes + 1, samples)), np.zeros((nodes + 1, samples))
         direct = np.zeros((rows.part_ptr.size - 1, samples), bool)
-        guess = cls(system, rows.part_ptr, np.zeros((nodes + 1, samples)), np.zeros((nodes + 1, samples)), direct)
+        guess = cls(system, rows.part_ptr, run, value, weight, direct)
         guess._solve_from(0)
         return guess
 
@@ -443,14 +443,17 @@ class _Guess:
 
     def _solve_from(self, part: int) -> None:
         """Solve the components from one on; those before it, which it leads to, are solved."""
-        part_ptr = self.part_ptr
-        while True:
-            part = chain.solve_components(part_ptr, part, self.system, self.value, self.weight, DENSE, self.direct)
-            if part == part_ptr.size - 1:
-                return
-            for k in np.flatnonzero(self.direct[part]):
-                self._factorise(int(part_ptr[part]), int(part_ptr[part + 1]), int(k))
-            part += 1
+        part_ptr, swept = self.part_ptr, 0
+        while part < part_ptr.size - 1:
+            part, swept = chain.solve_components(
+                part_ptr, part, swept, self.system, self.value, self.weight, DENSE, self.direct
+            )
+            if swept < 0:
+                for k in np.flatnonzero(self.direct[part]):
+                    self._factorise(int(part_ptr[part]), int(part_ptr[part + 1]), int(k))
+                part, swept = part + 1, 0
+            elif part < part_ptr.size - 1 and self.run.out_of_time():
+                raise _OutOfTime
 
     def _factorise(self, begin: int, end: int, k: int) -> None:
         """Compute values and steps of a component in one sample by a sparse factorisation of I − P."""

@@ -19,22 +19,30 @@ SWEEPS = 400
 # Elimination of the nodes of a component takes about as long as size²/8 sweeps: small ones are not swept for longer,
 # but at least this often.
 LEAST_SWEEPS = 8
+# Multiplications between two checks of the clock: some tenths of a second.
+WORK = 100_000_000
+
+
+class Controller(NamedTuple):
+    """The arrays of a policy, and where the transitions of each choice begin."""
+
+    entry_ptr: Array
+    choice: Array
+    weight: Array
+    next_ptr: Array
+    next_node: Array
+    trans_ptr: Array
 
 
 class Outcomes(NamedTuple):
     """Where the nodes lead, without numbers."""
 
+    node: Array  # [N] of the controller, for each node of the chain
     row_ptr: Array  # [N+1]
-    transition: Array  # of the model, for each outcome
+    source: Array  # of each outcome
+    target: Array
+    transition: Array  # of the model
     share: Array  # the probability of the choice that it belongs to
-
-
-class Entries(NamedTuple):
-    """The choices that nodes may take."""
-
-    ptr: Array  # [N+1]
-    choice: Array
-    weight: Array  # the probability of the choice
 
 
 class System(NamedTuple):
@@ -46,18 +54,50 @@ class System(NamedTuple):
     cost: Array  # [N, k]
 
 
-declare(Outcomes, "l1 l1 f1")
-declare(Entries, "l1 i1 f1")
+declare(Controller, "L1 I1 F1 L1 I1 L1")
+declare(Outcomes, "i1 l1 i1 i1 l1 f1")
 declare(System, "l1 i1 f2 f2")
+
+
+@kernel("Controller b1 i1")
+def outcomes_of(controller, live, node):
+    """Return the row of each node of a controller, and the fields of `Outcomes` after the first.
+
+    `node` are the nodes that have a row, in this order; all others share the row after the last. Self-loops are left
+    out, and transitions that are not live.
+    """
+    most = controller.next_node.size
+    place = np.full(controller.entry_ptr.size - 1, node.size, np.int32)
+    for i in range(node.size):
+        place[node[i]] = i
+    row_ptr = np.empty(node.size + 1, np.int64)
+    source = np.empty(most, np.int32)
+    target = np.empty(most, np.int32)
+    transition = np.empty(most, np.int64)
+    share = np.empty(most)
+    row_ptr[0] = 0
+    count = 0
+    for i in range(node.size):
+        for e in range(controller.entry_ptr[node[i]], controller.entry_ptr[node[i] + 1]):
+            first = controller.trans_ptr[controller.choice[e]] - controller.next_ptr[e]
+            for j in range(controller.next_ptr[e], controller.next_ptr[e + 1]):
+                to = controller.next_node[j]
+                if live[first + j] and to != node[i]:
+                    source[count] = i
+                    target[count] = place[to]
+                    transition[count] = first + j
+                    share[count] = controller.weight[e]
+                    count += 1
+        row_ptr[i + 1] = count
+    return place, row_ptr, source[:count], target[:count], transition[:count], share[:count]
 
 
 @kernel("l1 i1")
 def components(row_ptr, target):
-    """Return the nodes by strongly connected components, successors first, and where each component begins.
+    """Return the strongly connected component of each node, and how many there are; successors have smaller numbers.
 
     Tarjan's algorithm: a node is the first of its component if nothing that follows it leads to an earlier open node,
-    and then all that was found since and is still open belongs to it. A component is closed when all that follows it
-    is, which is the order wanted. Within a component the nodes keep their order.
+    and then all that was found since and is still open belongs to it. A component is closed after all that follow it.
     """
     count = row_ptr.size - 1
     found = np.zeros(count + 1, np.int32)  # when a node was found, from 1 on; 0: not yet; beyond `count`: closed
@@ -104,110 +144,62 @@ def components(row_ptr, target):
             if depth == 0:
                 break
             earliest[path[depth - 1]] = min(earliest[path[depth - 1]], earliest[i])
-    part_ptr = np.zeros(parts + 1, np.int64)
-    for i in range(count):
-        part_ptr[part[i] + 1] += 1
-    for p in range(parts):
-        part_ptr[p + 1] += part_ptr[p]
-    fill = part_ptr[:-1].copy()
-    sequence = np.empty(count, np.int32)
-    for i in range(count):
-        sequence[fill[part[i]]] = i
-        fill[part[i]] += 1
-    return sequence, part_ptr
+    return part, parts
 
 
-@kernel("Outcomes Entries F2 F2 int f2 f2 f2")
-def load(outcomes, entries, model_prob, model_cost, first, prob, cost, leave):
-    """Fill in probabilities and costs of the samples from `first` on; `leave` is the probability to leave a node."""
+@kernel("Outcomes Controller F2 F2 int f2 f2")
+def load(outcomes, controller, model_prob, model_cost, first, prob, cost):
+    """Fill in probabilities and costs of the samples from `first` on, with self-loops taken out.
+
+    The probability to leave a node may be zero to the computer. Then its cost is infinite: nothing is proved of it.
+    """
     samples = prob.shape[1]
+    leave = np.empty(samples)
     for i in range(cost.shape[0]):
+        node = outcomes.node[i]
         begin, end = outcomes.row_ptr[i], outcomes.row_ptr[i + 1]
         for k in range(samples):
             cost[i, k] = 0.0
-            leave[i, k] = 0.0
-        for e in range(entries.ptr[i], entries.ptr[i + 1]):
+            leave[k] = 0.0
+        for e in range(controller.entry_ptr[node], controller.entry_ptr[node + 1]):
             for k in range(samples):
-                cost[i, k] += entries.weight[e] * model_cost[entries.choice[e], first + k]
+                cost[i, k] += controller.weight[e] * model_cost[controller.choice[e], first + k]
         for j in range(begin, end):
             for k in range(samples):
                 prob[j, k] = outcomes.share[j] * model_prob[outcomes.transition[j], first + k]
-                leave[i, k] += prob[j, k]
+                leave[k] += prob[j, k]
         for j in range(begin, end):
             for k in range(samples):
-                if leave[i, k] > 0.0:
-                    prob[j, k] /= leave[i, k]
+                if leave[k] > 0.0:
+                    prob[j, k] /= leave[k]
         for k in range(samples):
-            if leave[i, k] > 0.0:
-                cost[i, k] /= leave[i, k]
+            cost[i, k] = cost[i, k] / leave[k] if leave[k] >= UNDERFLOW else np.inf
 
 
-@kernel("Edges Edges b2 i1 b2 b2")
-def reach_goals(forward, backward, live, start, visited, ends):
-    """Mark, in each sample, the nodes that are visited, and those from which a goal is reached with probability one.
-
-    `live[edge, k]` says whether an edge is possible in sample k. From a node of the second kind every node that can be
-    visited can reach a goal.
-    """
-    count, samples = ends.shape
-    seen = np.empty(count + 1, np.bool_)
-    queue = np.empty(count + 1, np.int32)
-    for k in range(samples):
-        seen[:] = False
-        filled = np.int64(0)
-        for s in start:
-            if not seen[s]:
-                seen[s] = True
-                queue[filled] = s
-                filled += 1
-        _reach(queue, filled, seen, forward, live, k)
-        for i in range(count):
-            visited[i, k] = seen[i]
-        seen[:] = False
-        seen[count] = True
-        queue[0] = count
-        _reach(queue, np.int64(1), seen, backward, live, k)
-        filled = np.int64(0)
-        for i in range(count + 1):
-            seen[i] = not seen[i]  # now those that cannot reach a goal
-            if seen[i]:
-                queue[filled] = i
-                filled += 1
-        _reach(queue, filled, seen, backward, live, k)
-        for i in range(count):
-            ends[i, k] = not seen[i]
-
-
-@helper
-def _reach(queue, filled, seen, edges, live, k):
-    """Add to `seen` all nodes that live edges reach from the first `filled` nodes of the queue."""
-    head = 0
-    while head < filled:
-        i = queue[head]
-        head += 1
-        for a in range(edges.ptr[i], edges.ptr[i + 1]):
-            j = edges.edge[a]
-            if live[j, k] and not seen[edges.other[j]]:
-                seen[edges.other[j]] = True
-                queue[filled] = edges.other[j]
-                filled += 1
-
-
-@kernel("l1 int System f2 f2 int b2")
-def solve_components(part_ptr, part, system, value, weight, dense, direct):
+@kernel("l1 int int System f2 f2 int b2")
+def solve_components(part_ptr, part, swept, system, value, weight, dense, direct):
     """Compute values and numbers of steps in all samples, component by component from `part` on, successors first.
 
-    A component is swept. Where sweeps do not converge, or `direct` says so, its nodes are eliminated. A component of
-    more than `dense` nodes is left to the caller: its number is returned, or the number of all components at the end.
+    A component is swept. Where sweeps do not converge, or `direct` says so, its nodes are eliminated. Returns the
+    component to go on with, and how often it was swept, when it is time to look at the clock; (component, -1) for one
+    of more than `dense` nodes that the caller must solve directly; (number of components, 0) at the end.
     """
     samples = system.cost.shape[1]
     scratch = np.empty((3, samples))
+    work = 0
     for p in range(part, part_ptr.size - 1):
         begin = part_ptr[p]
         end = part_ptr[p + 1]
         size = end - begin
         most = min(SWEEPS, LEAST_SWEEPS + size**2 // 8) if size > 1 else 1
-        _sweep(begin, end, system, value, weight, most, scratch)
+        while swept < most:
+            if work > WORK:
+                return p, swept
+            work += (system.row_ptr[end] - system.row_ptr[begin]) * samples
+            swept += 1
+            if _sweep(begin, end, system, value, weight, scratch) <= 0.0:
+                break
+        swept = 0
         if size == 1:
             continue
         left = False
@@ -216,46 +208,46 @@ def solve_components(part_ptr, part, system, value, weight, dense, direct):
             if direct[p, k] and size <= dense:
                 step = np.zeros((size, size + 3))
                 _eliminate(begin, end, k, system, value, weight, step)
+                work += size**3
             left |= direct[p, k]
         if left and size > dense:
-            return p
-    return part_ptr.size - 1
+            return p, -1
+    return part_ptr.size - 1, 0
 
 
 @helper
-def _sweep(begin, end, system, value, weight, sweeps, scratch):
-    """Do Gauss–Seidel sweeps over a component, of values and of numbers of steps, which share every probability.
+def _sweep(begin, end, system, value, weight, scratch):
+    """Do a Gauss–Seidel sweep over a component, of values and of numbers of steps, which share every probability.
 
-    They end when no value changes by more than a fraction and no number of steps by more than a half, so that it
-    still falls by a half or more with each step, as the proof needs. `scratch[2, k]` is positive where one still
-    changes. What is no number does not count as a change: nothing is proved of it, and sweeps would not help.
+    Returns a positive number if it must be swept again: until no value changes by more than a fraction and no number of
+    steps by more than a half, so that it still falls by a half or more with each step, as the proof needs.
+    `scratch[2, k]` is positive where one still changes. What is no number does not count as a change: nothing is proved
+    of it, and sweeps would not help.
     """
     samples = system.cost.shape[1]
-    for _ in range(sweeps):
+    for k in range(samples):
+        scratch[2, k] = 0.0
+    for i in range(begin, end):
         for k in range(samples):
-            scratch[2, k] = 0.0
-        for i in range(begin, end):
+            scratch[0, k] = system.cost[i, k]
+            scratch[1, k] = 1.0
+        for j in range(np.uint64(system.row_ptr[i]), np.uint64(system.row_ptr[i + 1])):
+            to = np.uint32(system.target[j])
             for k in range(samples):
-                scratch[0, k] = system.cost[i, k]
-                scratch[1, k] = 1.0
-            for j in range(np.uint64(system.row_ptr[i]), np.uint64(system.row_ptr[i + 1])):
-                to = np.uint32(system.target[j])
-                for k in range(samples):
-                    scratch[0, k] += system.prob[j, k] * value[to, k]
-                    scratch[1, k] += system.prob[j, k] * weight[to, k]
-            for k in range(samples):
-                now, steps = scratch[0, k], scratch[1, k]
-                more = abs(now - value[i, k]) - TOLERANCE * now
-                longer = abs(steps - weight[i, k]) - 0.5
-                scratch[2, k] = more if more > scratch[2, k] else scratch[2, k]
-                scratch[2, k] = longer if longer > scratch[2, k] else scratch[2, k]
-                value[i, k] = now
-                weight[i, k] = steps
-        largest = 0.0
+                scratch[0, k] += system.prob[j, k] * value[to, k]
+                scratch[1, k] += system.prob[j, k] * weight[to, k]
         for k in range(samples):
-            largest = max(largest, scratch[2, k])
-        if largest <= 0.0:
-            break
+            now, steps = scratch[0, k], scratch[1, k]
+            more = abs(now - value[i, k]) - TOLERANCE * now
+            longer = abs(steps - weight[i, k]) - 0.5
+            scratch[2, k] = more if more > scratch[2, k] else scratch[2, k]
+            scratch[2, k] = longer if longer > scratch[2, k] else scratch[2, k]
+            value[i, k] = now
+            weight[i, k] = steps
+    largest = 0.0
+    for k in range(samples):
+        largest = max(largest, scratch[2, k])
+    return largest
 
 
 @helper
@@ -264,44 +256,40 @@ def _eliminate(begin, end, k, system, value, weight, step):
 
     As Grassmann, Taksar and Heyman do it: the chance to leave a node is the sum of the chances of where it leads to,
     not 1 minus the chance to stay. Nothing is ever subtracted, so that slow chains lose no precision. `step`, of zeros,
-    is for the chances to go to each node and to leave the component, and for the cost and the steps until then.
+    is for the chance to leave the component, the cost and the steps until then, and the chances to go to each node.
     """
     size = end - begin
     for i in range(size):
-        step[i, size + 1] = system.cost[begin + i, k]
-        step[i, size + 2] = 1.0
+        step[i, 1] = system.cost[begin + i, k]
+        step[i, 2] = 1.0
         for j in range(system.row_ptr[begin + i], system.row_ptr[begin + i + 1]):
             if system.prob[j, k] > 0.0:
                 if begin <= system.target[j] < end:
-                    step[i, system.target[j] - begin] += system.prob[j, k]
+                    step[i, 3 + system.target[j] - begin] += system.prob[j, k]
                 else:
-                    step[i, size] += system.prob[j, k]
-                    step[i, size + 1] += system.prob[j, k] * value[system.target[j], k]
-                    step[i, size + 2] += system.prob[j, k] * weight[system.target[j], k]
+                    step[i, 0] += system.prob[j, k]
+                    step[i, 1] += system.prob[j, k] * value[system.target[j], k]
+                    step[i, 2] += system.prob[j, k] * weight[system.target[j], k]
     for i in range(size - 1, -1, -1):
-        leave = step[i, size]
-        for j in range(i):
+        leave = step[i, 0]
+        for j in range(3, 3 + i):
             leave += step[i, j]
         if leave == 0.0:  # not visited in this sample
             leave = 1.0
-        for j in range(i):
-            step[i, j] /= leave
-        for j in range(size, size + 3):
+        for j in range(3 + i):
             step[i, j] /= leave
         for before in range(i):
-            chance = step[before, i]
+            chance = step[before, 3 + i]
             if chance > 0.0:
-                for j in range(i):
-                    step[before, j] += chance * step[i, j]
-                for j in range(size, size + 3):
+                for j in range(3 + i):
                     step[before, j] += chance * step[i, j]
     for i in range(size):
-        value[begin + i, k] = step[i, size + 1]
-        weight[begin + i, k] = step[i, size + 2]
+        value[begin + i, k] = step[i, 1]
+        weight[begin + i, k] = step[i, 2]
         for j in range(i):
-            if step[i, j] > 0.0:
-                value[begin + i, k] += step[i, j] * value[begin + j, k]
-                weight[begin + i, k] += step[i, j] * weight[begin + j, k]
+            if step[i, 3 + j] > 0.0:
+                value[begin + i, k] += step[i, 3 + j] * value[begin + j, k]
+                weight[begin + i, k] += step[i, 3 + j] * weight[begin + j, k]
 
 
 @kernel("System f2 f2 f2")

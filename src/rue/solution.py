@@ -206,12 +206,9 @@ class Run:
 
     def stop(self) -> Status | None:
         """Return why to stop now, or None to go on."""
-        out = self.out_of_time()
-        if out:
-            return out
         if self.iterations >= self.limits.iterations:
-            return Status.ITERATION_LIMIT
-        return None
+            return self.out_of_time() or Status.ITERATION_LIMIT
+        return self.out_of_time()
 
     def afterwards(self) -> "Run":
         """Return a run for judging and proving: it may go on for a little after a limit or Ctrl-C."""
@@ -235,7 +232,6 @@ class Run:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        previous = signal.getsignal(signal.SIGINT)
 
         def on_interrupt(number: int, frame: "FrameType | None") -> None:
             if self.interrupted_at < math.inf:
@@ -243,7 +239,7 @@ class Run:
             self.interrupted_at = self.seconds
             cancel_running()
 
-        signal.signal(signal.SIGINT, on_interrupt)
+        previous = signal.signal(signal.SIGINT, on_interrupt)
         try:
             yield
         finally:

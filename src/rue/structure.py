@@ -68,10 +68,7 @@ def surely_reaching(graph: "Graph", live: Array, within: Array | None = None) ->
 
 
 def all_states_reach_goal(model: "UMDP") -> bool:
-    """Return whether each state can reach a goal by transitions that are positive in every sample.
-
-    Then there are no dead ends in any sample.
-    """
+    """Return whether each state can reach a goal by transitions that are positive in every sample: no dead ends."""
     return _outward(model) is not None
 
 
@@ -84,8 +81,11 @@ def outward_order(model: "UMDP") -> Array | None:
 
     def compute() -> Array | None:
         graph, order = model.graph, _outward(model)
-        if order is not None and model.samples >= MANY_SAMPLES:
-            order = reach.nearest(_links(graph), model.always_live, model.prob, model.cost)
+        if order is not None and model.samples >= MANY_SAMPLES and graph.choices:
+            paid = np.add.accumulate(model.cost, axis=1)[:, -1] / model.samples
+            # A small cost is added to each step, so that free steps count as well.
+            paid += 1e-3 * (float(np.cumsum(paid)[-1]) / paid.size) + 1e-100
+            order = reach.nearest(_links(graph), model.always_live, model.prob, paid)
         return None if order is None else read_only(order[~graph.goal[order]])
 
     return model.remember("outward_order", compute)
@@ -102,10 +102,7 @@ def _outward(model: "UMDP") -> Array | None:
 
 
 def proper_in(model: "UMDP", sample: int, within: Array | None = None) -> tuple[Array, Array]:  # [S], [C]
-    """Return the states that are no dead ends of a sample, and the choices that never lead into one.
-
-    `within[C]` restricts the choices.
-    """
+    """Return the states that are no dead ends of a sample, and the choices, of those `within`, that avoid dead ends."""
     if within is None and all_states_reach_goal(model):
         return _everything(model.graph)
     return surely_reaching(model.graph, model.prob[:, sample] > 0, within)

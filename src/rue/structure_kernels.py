@@ -38,8 +38,8 @@ declare(Edges, "L1 I1 I1")
 def scan_prob(trans_ptr, prob):
     """Check all probabilities in one pass.
 
-    Returns a bitmask per transition (1: positive in every sample, 2: positive in some), the largest
-    deviation of a row sum from one, and the first bad entry as (transition, sample), (-1, -1) if none.
+    Returns a bitmask per transition (1: positive in every sample, 2: positive in some), the largest deviation of a row
+    sum from one, and the first bad entry as transition and sample, -1 and -1 if there is none.
     """
     transitions, samples = prob.shape
     support = np.zeros(transitions, np.uint8)
@@ -194,26 +194,16 @@ def attract(links, allowed, always, prob, randomised):
     return queue[:count].copy()
 
 
-@kernel("Links b1 F2 F2")
-def nearest(links, live, prob, cost):
+@kernel("Links b1 F2 f1")
+def nearest(links, live, prob, paid):
     """Return all states by their estimated cost to a goal in the averaged model: Dijkstra's algorithm.
 
     A choice is repeated until a live transition leads to a state that was visited before; what that costs is the
-    estimate. A small cost is added to each step, so that free steps count as well.
+    estimate. `paid` is the mean cost of each choice; what follows is added to it.
     """
     states = links.choice_ptr.size - 1
     samples = prob.shape[1]
-    mass = np.zeros(cost.shape[0])
-    paid = np.empty(cost.shape[0])
-    total = 0.0
-    for c in range(cost.shape[0]):
-        paid[c] = 0.0
-        for k in range(samples):
-            paid[c] += cost[c, k]
-        paid[c] /= samples
-        total += paid[c]
-    for c in range(cost.shape[0]):
-        paid[c] += 1e-3 * (total / cost.shape[0]) + 1e-100
+    mass = np.zeros(paid.size)
     best = np.empty(states)
     best[:] = np.inf
     done = np.zeros(states, np.bool_)

@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 
 from rue import values_kernels as shortest
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, pointers, ranges, read_only
 from rue._check import real_number
 from rue._linear import solve_chain
 from rue._threads import check_threads, each
@@ -114,9 +114,10 @@ def optimal_values(
     if within is not None and not is_mask:
         raise BadInput(f"within is no mask of choices; expected True or False for each of {model.graph.choices}")
     run = run or Run(cache=check_cache(cache), threads=check_threads(threads))
-    if within is not None or tolerance != TOLERANCE:
-        return _ValuesSoFar.begin(model).finish(model, tolerance, within, run)
-    values = run.cache.remember(model, "optimal values", lambda: _ValuesSoFar.begin(model))
+    if within is None and tolerance == TOLERANCE:
+        values = run.cache.remember(model, "optimal values", lambda: _ValuesSoFar.begin(model))
+    else:
+        values = _ValuesSoFar.begin(model)
     return values.finish(model, tolerance, within, run)
 
 
@@ -153,7 +154,8 @@ class _ValuesSoFar:
                     self._solve(model, _each_sample(model, part, shared, within), tolerance, run)
 
                 each(work, [blocks[i::count] for i in range(count)], run.threads)
-        lower, upper, dead, choice = (_fixed(array) for array in (self.lower, self.upper, self.dead, self.choice))
+        arrays = (self.lower, self.upper, self.dead, self.choice)
+        lower, upper, dead, choice = (read_only(array.view()) for array in arrays)
         return OptimalValues(lower, upper, dead, choice, bool(self.done.all()))
 
     def _solve(self, model: UMDP, samples: "Iterator[_PolicyIteration]", tolerance: float, run: Run) -> None:
@@ -195,11 +197,6 @@ class _Layout:
     free: Array | None = None  # [C] choices inside free components
 
     @classmethod
-    def build(cls, model: UMDP, order: Array, allowed: Array) -> "_Layout":
-        """Return rows with one place for each state, in this order."""
-        return cls._build(model, order, np.ones(order.size, np.int64), allowed, None)
-
-    @classmethod
     def shared(cls, model: UMDP) -> "_Layout | None":
         """Return rows that serve all samples if there are no dead ends: then sweeps have one order for all."""
         order = outward_order(model)
@@ -216,18 +213,19 @@ class _Layout:
         _, first, inverse = np.unique(component[self.member], return_index=True, return_inverse=True)
         place = first[inverse]
         member, sizes = self.member[np.argsort(place, kind="stable")], np.unique(place, return_counts=True)[1]
-        return self._build(model, member, sizes, self.allowed, free)
+        return self.build(model, member, self.allowed, sizes, free)
 
     @classmethod
-    def _build(cls, model: UMDP, member: Array, sizes: Array, allowed: Array, free: Array | None) -> "_Layout":
-        graph = model.graph
+    def build(
+        cls, model: UMDP, member: Array, allowed: Array, sizes: Array | None = None, free: Array | None = None
+    ) -> "_Layout":
+        """Return rows of states in this order, with one place for each, or for as many as `sizes` says."""
+        graph, sizes = model.graph, np.ones(member.size, np.int64) if sizes is None else sizes
         place = np.full(graph.states, sizes.size, np.int32)
         place[member] = np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
         member_ptr = pointers(sizes)
         drop = np.zeros(graph.choices, bool) if free is None else free
-        index = shortest.renumber(
-            member_ptr, member, place, graph.choice_ptr, graph.trans_ptr, graph.successor, drop
-        )  # fmt: skip
+        index = shortest.renumber(member_ptr, member, place, graph.choice_ptr, graph.trans_ptr, graph.successor, drop)
         return cls(member_ptr, member, shortest.RowIndex(*index), allowed, free)
 
 
@@ -241,7 +239,8 @@ def _each_sample(
         for i, sample in enumerate(block):
             own = loaded[i] if loaded else _load_alone(model, _Layout.of_sample(model, sample, within), sample)
             if own.has_free_choices:
-                component, free = _free_components(model, sample, own.layout.allowed)
+                costless = own.layout.allowed & (model.cost[:, sample] == 0.0)
+                component, free = inner_choices(model.graph, costless, model.prob[:, sample] > 0)
                 if free.any():
                     own = _load_alone(model, own.layout.merged(model, component, free), sample)
             yield own
@@ -277,10 +276,8 @@ class _Workspace:
         prob, cost = self.prob[: block[-1] - first + 1], self.cost[: block[-1] - first + 1]
         shortest.load(layout.index, model.prob, model.cost, first, layout.allowed, prob, cost)
         row_ptr, _, out_ptr, _, target = layout.index
-        return [
-            _PolicyIteration(k, layout, shortest.Rows(row_ptr, out_ptr, target, row, paid), self.policy_rows)
-            for k, row, paid in ((k, prob[k - first], cost[k - first]) for k in block)
-        ]
+        rows = (shortest.Rows(row_ptr, out_ptr, target, prob[k - first], cost[k - first]) for k in block)
+        return [_PolicyIteration(k, layout, own, self.policy_rows) for k, own in zip(block, rows, strict=True)]
 
 
 @dataclass(eq=False)
@@ -398,18 +395,6 @@ class _PolicyIteration:
         return above, below
 
 
-def _fixed(array: Array) -> Array:
-    """Return a read-only view: cached values must stay what was proved."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _free_components(model: UMDP, sample: int, allowed: Array) -> tuple[Array, Array]:
-    """Return the largest sets of states among which a policy can move for ever at no cost, and their inner choices."""
-    return inner_choices(model.graph, allowed & (model.cost[:, sample] == 0.0), model.prob[:, sample] > 0)
-
-
 def _ways_to_exit(model: UMDP, layout: _Layout, states: Array, exit_choice: int, sample: int) -> Array:
     """Return, for each state of a free component, the choice that leads to the state where the component is left."""
     from scipy.sparse import coo_array
@@ -432,7 +417,7 @@ def regret_gap(model: UMDP, values: OptimalValues) -> Array:  # [C, K]
     graph = model.graph
     gap = np.empty_like(model.cost)
     shortest.regret_gap(graph.choice_ptr, graph.trans_ptr, graph.successor, model.prob, model.cost, values.value, gap)
-    return _fixed(gap)
+    return read_only(gap)
 
 
 def optimal_somewhere(model: UMDP, values: OptimalValues, gap: Array) -> Array:  # [C]
