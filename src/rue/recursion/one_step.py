@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, pointers, ranges
 from rue.errors import SolverFailed
 from rue.fallbacks import fallback
 from rue.judge import is_proper
@@ -271,7 +271,7 @@ def _choices_in_order(model: UMDP, order: Array, allowed: Array) -> tuple[Array,
     owner = np.repeat(np.arange(order.size), length)
     keep = allowed[choice]
     counts = np.bincount(owner[keep], minlength=order.size)
-    return np.concatenate(([0], np.cumsum(counts))), choice[keep].astype(np.int32)
+    return pointers(counts), choice[keep].astype(np.int32)
 
 
 def policy_at_hand(model: UMDP, values: OptimalValues | None, run: Run) -> Policy:

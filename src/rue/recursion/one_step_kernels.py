@@ -11,7 +11,8 @@ from collections import namedtuple
 import numpy as np
 
 from rue._jit import declare, helper, kernel
-from rue.recursion.row_kernels import ROUNDING, TINY, _take_out_loops
+from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
+from rue.recursion.row_kernels import _take_out_loops
 
 StepModel = namedtuple("StepModel", "order kept_ptr kept mix trans_ptr successor prob gap")
 StepModel.__doc__ = """The states of the game, the choices kept at each, from `kept_ptr[i]` on, the policy `mix` beside
@@ -26,19 +27,6 @@ declare(StepMemory, "f1 f1 f1")
 Answer = namedtuple("Answer", "is_mixed belief")
 Answer.__doc__ = """The adversary's answer: `belief[i, K]` where it does not see the choice; else the worst sample."""
 declare(Answer, "bool f2")
-
-
-@kernel("L1 F2 f2")
-def myopic_gap(choice_ptr, cost, gap):
-    """Fill in g_k(s,a) = C̄_k(s,a) − min_b C̄_k(s,b), over all actions of the state."""
-    samples = cost.shape[1]
-    for s in range(choice_ptr.size - 1):
-        for k in range(samples):
-            low = np.inf
-            for c in range(choice_ptr[s], choice_ptr[s + 1]):
-                low = min(low, cost[c, k])
-            for c in range(choice_ptr[s], choice_ptr[s + 1]):
-                gap[c, k] = cost[c, k] - low
 
 
 @kernel("StepModel float f1")
@@ -294,8 +282,8 @@ def prove_lower(model, gap_error, value, weight, answer, memory):
         for j in range(kept_ptr[i], kept_ptr[i + 1]):
             c = kept[j]
             backup, carried, left, _ = _answered(model, c, i, value, weight, answer, memory)
-            unit = ROUNDING * (trans_ptr[c + 1] - trans_ptr[c] + terms)
-            short = left * value[s] - backup + gap_error + unit * (backup + left * value[s]) + TINY
+            unit = UNIT_ROUNDOFF * (trans_ptr[c + 1] - trans_ptr[c] + terms)
+            short = left * value[s] - backup + gap_error + unit * (backup + left * value[s]) + UNDERFLOW
             drop = left * weight[s] - carried - unit * (left * weight[s] + carried)
             if short > 0.0:
                 need = max(need, short / drop) if drop > 0.0 else np.inf
