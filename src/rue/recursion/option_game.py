@@ -133,7 +133,7 @@ class OptionGame(RowGame):
         )  # fmt: skip
 
     def _improve(self, places: Array, given: Round, run: Run) -> None:
-        """Look for better options at some places, on all cores if it is worth it."""
+        """Search for better options at some places, on all cores if it is worth it."""
         before = self.options.effort
         began = run.seconds
         if places.size * self.pace < SHORT:
@@ -225,7 +225,7 @@ def _rounds(
 
 
 def improve_in_parallel(options: OptionSet, places: Array, given: Round, run: Run) -> None:
-    """Look for better options on all cores; this thread checks the clock and tells the others to stop."""
+    """Search for better options on all cores; this thread checks the clock and tells the others to stop."""
     parts = [np.ascontiguousarray(places[i :: run.threads]) for i in range(min(run.threads, places.size))]
     with ThreadPoolExecutor(max(len(parts), 1)) as pool:
         pending = {pool.submit(options.improve, part, given) for part in parts}

@@ -25,6 +25,8 @@ from rue.solution import Run
 FIRST_BUDGET, BUDGET_GROWTH, LAST_BUDGET = 50_000, 10, 10**15
 # A bound visits all histories: some seconds for this number.
 MOST_HISTORIES = 3e7
+# Tables that the alternation starts from.
+FEW_STARTS = 2
 
 
 class DeterministicTables(OptionSet):
@@ -154,7 +156,7 @@ class MixedTables(DeterministicTables):
     """Randomised policies of state and time; no worse than those they started from, and not proved best."""
 
     effort_name = "pivots"
-    starts = 2
+    starts = FEW_STARTS
 
     def begin_with(self, other: DeterministicTables, choice: Array) -> None:
         """Begin with the tables of others; in slots that they do not reach, with `choice[S]`."""
