@@ -82,8 +82,8 @@ Round = namedtuple("Round", "last_cost lowered value weight level tolerance acce
 Round.__doc__ = """What a round of improvement is given.
 
 `lowered[S]` are the values at the ends for the proof, with which `last_cost` was made; `value[S]` are those of the
-policy and `weight[S]` the units that the proof subtracts. Options that cost less than `level[N]` are looked for. With
-`accept`, they replace present ones that cost more by over the `tolerance`. `until` is the clock at which to stop.
+policy and `weight[S]` the units that the proof subtracts. Options that cost less than `level[N]` are searched for.
+With `accept`, they replace present ones that cost more by over the `tolerance`. `until` is the clock at which to stop.
 """
 declare(Round, "f2 f1 f1 f1 f1 float bool float b1")
 

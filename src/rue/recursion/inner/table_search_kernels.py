@@ -10,7 +10,7 @@ from collections import namedtuple
 import numpy as np
 
 from rue._jit import declare
-from rue.recursion.inner.matrix_kernels import LEAST, _keep_positive
+from rue.recursion.inner.matrix_kernels import _keep_positive
 from rue.recursion.inner.option_tree_kernels import (
     TreeSearch,
     _best_tree,
@@ -153,12 +153,9 @@ def _step_belief(belief, column, gain):
         norm += (column[k] - mean) ** 2
     if not norm > 0.0:
         return False
-    total = 0.0
     for k in range(samples):
-        belief[k] = max(belief[k] + gain / norm * (column[k] - mean), LEAST)
-        total += belief[k]
-    for k in range(samples):
-        belief[k] /= total
+        belief[k] += gain / norm * (column[k] - mean)
+    _keep_positive(belief)
     return True
 
 
