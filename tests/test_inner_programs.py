@@ -196,7 +196,7 @@ def slot_decision(engine, answer: ProgramAnswer):
     """The answer as a function of the history."""
     layers = engine.layers
     option = {}
-    for node, step in enumerate(layers.step):
+    for node, step in enumerate(np.repeat(np.arange(layers.steps), np.diff(layers.layer_ptr))):
         own = range(layers.entry_ptr[node], layers.entry_ptr[node + 1])
         option[step, layers.node_state[node]] = {int(layers.choice[e]): float(answer.weight[e]) for e in own}
     return lambda history: option[len(history) // 2, history[-1]]
@@ -242,7 +242,8 @@ def test_table1_equals_enumeration(drawn):
     check_distributions(engine, answer)
     if engine.layers.nodes and best < INF:
         np.testing.assert_allclose(twin.vector(slot_decision(engine, answer)), answer.cost, atol=1e-9)
-        choice = engine.choice(answer)
+        choice = np.full(engine.layers.nodes, -1)
+        choice[engine.layers.entry_node[answer.weight > 0]] = engine.layers.choice[answer.weight > 0]
         assert (choice[np.diff(engine.layers.entry_ptr) > 0] >= 0).all()
 
 
@@ -271,11 +272,12 @@ def test_sequence_form_equals_the_matrix_game_of_all_trees(drawn):
     check_distributions(engine, answer)
     np.testing.assert_allclose(twin.vector(tree_decision(engine, answer)), answer.cost, atol=1e-9)
     layers = engine.layers
-    assert answer.realisation is not None
+    realisation = answer.weight.copy()  # nodes come after those that lead to them
     for b in np.flatnonzero(layers.target >= 0):
         own = slice(layers.entry_ptr[layers.target[b]], layers.entry_ptr[layers.target[b] + 1])
+        realisation[own] *= realisation[layers.branch_entry[b]]
         if own.start < own.stop:
-            assert answer.realisation[own].sum() == pytest.approx(answer.realisation[layers.branch_entry[b]])
+            assert realisation[own].sum() == pytest.approx(realisation[layers.branch_entry[b]])
 
 
 @settings(max_examples=150)

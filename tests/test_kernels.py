@@ -169,7 +169,7 @@ def test_two_processes_share_the_work(tmp_path):
     code = """
 import rue.compilation as ready
 ready.MANY, ready._cores = 0, lambda: 2
-names = ["one_step_kernels.myopic_gap", "values_kernels.regret_gap"]
+names = ["one_step_kernels.value_outward", "values_kernels.regret_gap"]
 names += ["structure_kernels.breadth_first", "structure_kernels.predecessors"]
 ready.compile_kernels(names)
 print(all(ready.KERNELS[name].is_ready for name in names))

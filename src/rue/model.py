@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, count
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -233,10 +233,9 @@ class UMDP:
     def with_discount(self, discount: float) -> "UMDP":
         """Return the same problem with future costs discounted by γ per step, as a shortest path.
 
-        Every step ends the episode with probability 1 − γ. To start from rewards (negative costs) or
-        from a problem without goals, pass `discount` to `from_dense` or to the `Builder`. Labels, layout and scenery
-        stay. The new state has the mean of the scenery, and the layout no longer names the domain, whose draws
-        have another graph.
+        Every step ends the episode with probability 1 − γ. To start from rewards (negative costs) or from a problem
+        without goals, pass `discount` to `from_dense` or to the `Builder`. Labels, layout and scenery stay; the new
+        state has the mean of the scenery, and the layout no longer names the domain, whose draws have another graph.
         """
         graph = self.graph
         flat = Flat(
@@ -288,8 +287,7 @@ class UMDP:
         """Return a fact derived from the model, computed once. The model is frozen, so it stays true."""
         if key not in self._memory:
             self._memory[key] = compute()
-        value: T = self._memory[key]
-        return value
+        return cast(T, self._memory[key])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""

@@ -4,16 +4,14 @@ from collections import namedtuple
 
 import numpy as np
 
-from rue._jit import compiled, declare
+from rue._jit import declare
 from rue.recursion.inner.matrix_kernels import solve_game
-from rue.recursion.inner.option_tree_kernels import FAST, _copy
+from rue.recursion.inner.option_tree_kernels import _copy, kernel
 from rue.recursion.one_step_kernels import StepModel  # noqa: F401 (declared there)
-
-kernel, helper = compiled(fastmath=FAST)
 
 MixedStepMemory = namedtuple("MixedStepMemory", "columns mix game")
 MixedStepMemory.__doc__ = (
-    """The cost of each choice of a state in each sample, their new mixture, and memory of the game."""
+    """The cost of each choice of a state in each sample, their new mixture, and a game's memory."""
 )
 declare(MixedStepMemory, "f2 f1 GameMemory")
 

@@ -29,7 +29,7 @@ from rue.recursion.inner.programs import Programs
 from rue.recursion.inner.separable import Separable
 from rue.recursion.inner.sequence import SequenceForm
 from rue.recursion.inner.table1 import Table1
-from rue.recursion.inner.tables import DeterministicTables, MixedTables
+from rue.recursion.inner.tables import FEW_STARTS, DeterministicTables, MixedTables
 from rue.recursion.one_step import StepGame, StepProblem
 from rue.recursion.option_game import OptionGame, improve_options, solve_options
 from rue.recursion.start import OptionClass, start_game
@@ -39,7 +39,8 @@ from rue.solution import Interval, Outcome, Run, Status
 PROPOSALS, PROPOSAL_NODES = 4, 20
 # Room above the bound, as a fraction of the value, below which they are not worth it.
 WORTH = 1e-4
-FEW_STARTS, MANY_STARTS = 2, 16
+# Tables that the alternation starts from at the end.
+MANY_STARTS = 16
 # A wider objective makes histories begin again from the deterministic solution: a fraction of its upper end.
 WIDE = 1e-6
 
@@ -177,7 +178,11 @@ def solve_stochastic(problem: NStepProblem, run: Run) -> Outcome:
     game = OptionGame(problem.model, mixed, problem.step.gap_error, problem.scale)
     game.value[:] = pure.value
     status = improve_options(game, run, problem.name, problem.kappa)
-    status = status or _improve_from_many_starts(problem, game, mixed, run)
+    if status is None:
+        mixed.starts = MANY_STARTS
+        mixed.forget()
+        status = improve_options(game, run, problem.name, problem.kappa)
+        mixed.starts = FEW_STARTS
     histories = None if status else problem.start_histories(run)
     lower = 0.0
     if histories is not None:
@@ -193,15 +198,6 @@ def solve_stochastic(problem: NStepProblem, run: Run) -> Outcome:
 
 
 SOLVE = {"deterministic": solve_deterministic, "stochastic": solve_stochastic, "history": solve_history}
-
-
-def _improve_from_many_starts(problem: NStepProblem, game: OptionGame, mixed: MixedTables, run: Run) -> Status | None:
-    """Alternate from many starts, until that finds nothing better either; return why it stopped early."""
-    mixed.starts = MANY_STARTS
-    mixed.forget()
-    status = improve_options(game, run, problem.name, problem.kappa)
-    mixed.starts = FEW_STARTS
-    return status
 
 
 def _propose(problem: NStepProblem, game: OptionGame, mixed: MixedTables, bound: Array, run: Run) -> Status | None:

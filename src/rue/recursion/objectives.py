@@ -46,14 +46,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, read_only
 from rue._check import flag, one_of, real_number, whole_number
 from rue.errors import BadInput
 from rue.fallbacks import infeasible
 from rue.model import UMDP, typical_cost
 from rue.recursion import n_step
 from rue.recursion.one_step import StepGame, StepProblem, policy_at_hand, solve_mixed, solve_pure
-from rue.recursion.one_step_kernels import myopic_gap
 from rue.solution import Interval, Outcome, Run, Solver, Status
 from rue.values import OptimalValues, optimal_somewhere, optimal_values, regret_gap
 
@@ -197,9 +196,9 @@ class MyopicRegret(Recursion):
 
     def gap(self, model: UMDP, values: OptimalValues | None) -> Array:
         """Return C̄_k(s,a) − min_b C̄_k(s,b), over all actions, before pruning."""
-        gap = np.empty_like(model.cost)
-        myopic_gap(model.graph.choice_ptr, model.cost, gap)
-        return _frozen(gap)
+        acts, choice_ptr = ~model.graph.goal, model.graph.choice_ptr
+        least = np.minimum.reduceat(model.cost, choice_ptr[:-1][acts], axis=0)
+        return read_only(model.cost - np.repeat(least, np.diff(choice_ptr)[acts], axis=0))
 
 
 @dataclass(frozen=True)
@@ -230,8 +229,3 @@ def _verdict(objective: Interval, scale: float) -> Status:
 def _give_up(model: UMDP, values: OptimalValues | None, run: Run) -> Outcome:
     """Return a policy without a bound: a limit came before the game began."""
     return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), run.stop() or Status.TIME_LIMIT)
-
-
-def _frozen(array: Array) -> Array:
-    array.flags.writeable = False
-    return array

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, pointers, ranges
 from rue.errors import SolverFailed
 from rue.fallbacks import fallback
 from rue.judge import is_proper
@@ -22,7 +22,7 @@ from rue.policy import Policy, complete_choices
 from rue.recursion import mixed_step_kernels, one_step_kernels
 from rue.recursion.inner.option_set import new_game
 from rue.recursion.mixed_step_kernels import MixedStepMemory
-from rue.recursion.one_step_kernels import Answer, StepMemory, StepModel
+from rue.recursion.one_step_kernels import StepModel
 from rue.recursion.row_game import MOST_ROWS, PATIENCE, SWEEPS, RowGame, new_rows
 from rue.recursion.row_kernels import PackedRows
 from rue.solution import Interval, Run, Status
@@ -156,16 +156,14 @@ class StepGame(RowGame):
 
     def _prove_lower(self) -> float | None:
         """Return a lower bound; narrower notions of near-tight are tried where wider ones allow endless cycles."""
-        answer = Answer(self.belief.shape[0] > 0, self.belief)
-        memory = StepMemory(np.empty(self.samples), np.empty(self.samples), np.empty(self.samples))
         for slack in SLACKS:
-            tight = one_step_kernels.tight_rows(self.model, self.value, answer, slack * self.scale, memory)
+            tight = one_step_kernels.tight_rows(self.model, self.value, self.belief, slack * self.scale)
             weight = np.append(self.weight[self.order], 0.0)
             if not one_step_kernels.count_longest(*tight, weight, 100 * SWEEPS, MOST_ROWS) < 0.5:
                 continue
             by_state = np.zeros(self.value.size)
             by_state[self.order] = weight[:-1]
-            need = one_step_kernels.prove_lower(self.model, self.gap_error, self.value, by_state, answer, memory)
+            need = one_step_kernels.prove_lower(self.model, self.gap_error, self.value, by_state, self.belief)
             if np.isfinite(need):
                 return max(float(self.value[self.initial] - need * by_state[self.initial]), 0.0)
         return None
@@ -271,7 +269,7 @@ def _choices_in_order(model: UMDP, order: Array, allowed: Array) -> tuple[Array,
     owner = np.repeat(np.arange(order.size), length)
     keep = allowed[choice]
     counts = np.bincount(owner[keep], minlength=order.size)
-    return np.concatenate(([0], np.cumsum(counts))), choice[keep].astype(np.int32)
+    return pointers(counts), choice[keep].astype(np.int32)
 
 
 def policy_at_hand(model: UMDP, values: OptimalValues | None, run: Run) -> Policy:

@@ -11,34 +11,14 @@ from collections import namedtuple
 import numpy as np
 
 from rue._jit import declare, helper, kernel
-from rue.recursion.row_kernels import ROUNDING, TINY, _take_out_loops
+from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
+from rue.recursion.row_kernels import _take_out_loops
 
 StepModel = namedtuple("StepModel", "order kept_ptr kept mix trans_ptr successor prob gap")
 StepModel.__doc__ = """The states of the game, the choices kept at each, from `kept_ptr[i]` on, the policy `mix` beside
 them, and the arrays of the model.
 """
 declare(StepModel, "i1 l1 i1 f1 L1 I1 F2 F2")
-
-StepMemory = namedtuple("StepMemory", "q w leave")
-StepMemory.__doc__ = """Per sample: the backup of values and of weights, and the chance to leave a state."""
-declare(StepMemory, "f1 f1 f1")
-
-Answer = namedtuple("Answer", "is_mixed belief")
-Answer.__doc__ = """The adversary's answer: `belief[i, K]` where it does not see the choice; else the worst sample."""
-declare(Answer, "bool f2")
-
-
-@kernel("L1 F2 f2")
-def myopic_gap(choice_ptr, cost, gap):
-    """Fill in g_k(s,a) = C̄_k(s,a) − min_b C̄_k(s,b), over all actions of the state."""
-    samples = cost.shape[1]
-    for s in range(choice_ptr.size - 1):
-        for k in range(samples):
-            low = np.inf
-            for c in range(choice_ptr[s], choice_ptr[s + 1]):
-                low = min(low, cost[c, k])
-            for c in range(choice_ptr[s], choice_ptr[s + 1]):
-                gap[c, k] = cost[c, k] - low
 
 
 @kernel("StepModel float f1")
@@ -163,12 +143,13 @@ def pack_policy(model, rows):
 
 
 @helper
-def _answered(model, c, i, value, weight, answer, memory):
+def _answered(model, c, i, value, weight, belief, memory):
     """Back up the values and weights of a choice, but for staying, under the adversary's answer to it.
 
-    Returns the two backups, the probability to leave the state, and the sample.
+    `belief[i, K]` is the answer where the adversary does not see the choice; without beliefs it is the worst sample.
+    Returns the two backups, the probability to leave the state, and the sample. `memory` is scratch, [3, K].
     """
-    q, w, leave = memory
+    q, w, leave = memory[0], memory[1], memory[2]
     trans_ptr, successor, prob = model.trans_ptr, model.successor, model.prob
     s = model.order[i]
     samples = q.size
@@ -185,15 +166,14 @@ def _answered(model, c, i, value, weight, answer, memory):
                 q[k] += prob[t, k] * v
                 w[k] += prob[t, k] * u
                 leave[k] += prob[t, k]
-    if answer.is_mixed:
-        belief = answer.belief[i]
+    if belief.shape[0] > 0:
         backup = 0.0
         carried = 0.0
         left = 0.0
         for k in range(samples):
-            backup += belief[k] * q[k]
-            carried += belief[k] * w[k]
-            left += belief[k] * leave[k]
+            backup += belief[i, k] * q[k]
+            carried += belief[i, k] * w[k]
+            left += belief[i, k] * leave[k]
         return backup, carried, left, 0
     worst = 0
     for k in range(1, samples):
@@ -202,14 +182,15 @@ def _answered(model, c, i, value, weight, answer, memory):
     return q[worst], w[worst], leave[worst], worst
 
 
-@kernel("StepModel f1 Answer float StepMemory")
-def tight_rows(model, value, answer, slack, memory):
+@kernel("StepModel f1 f2 float")
+def tight_rows(model, value, belief, slack):
     """Return the near-tight choices of each state, as rows of outcomes under the adversary's answer.
 
     A choice is near-tight if the policy takes it or its backup is within `slack` of the value. Rows are by place in
     `order`, all other states share the last place: `row_ptr`, `out_ptr`, `target`, `share`.
     """
     order, kept_ptr, kept, mix, trans_ptr, successor, prob, _ = model
+    memory = np.empty((3, prob.shape[1]))
     reply = np.empty(kept.size, np.int32)
     reply[:] = -1
     place = np.empty(value.size, np.int32)
@@ -220,7 +201,7 @@ def tight_rows(model, value, answer, slack, memory):
         place[order[i]] = i
         for j in range(kept_ptr[i], kept_ptr[i + 1]):
             c = kept[j]
-            backup, _, left, worst = _answered(model, c, i, value, value, answer, memory)
+            backup, _, left, worst = _answered(model, c, i, value, value, belief, memory)
             if mix[j] > 0.0 or backup <= left * value[order[i]] + slack:
                 reply[j] = worst
                 rows += 1
@@ -239,9 +220,9 @@ def tight_rows(model, value, answer, slack, memory):
                 continue
             for t in range(np.uint64(trans_ptr[kept[j]]), np.uint64(trans_ptr[kept[j] + 1])):
                 p = 0.0
-                if answer.is_mixed:
+                if belief.shape[0] > 0:
                     for k in range(prob.shape[1]):
-                        p += answer.belief[i, k] * prob[t, k]
+                        p += belief[i, k] * prob[t, k]
                 else:
                     p = prob[t, reply[j]]
                 target[outcomes] = place[successor[t]]
@@ -280,11 +261,13 @@ def count_longest(row_ptr, out_ptr, target, share, weight, sweeps, ceiling):
     return delta
 
 
-@kernel("StepModel float f1 f1 Answer StepMemory")
-def prove_lower(model, gap_error, value, weight, answer, memory):
+@kernel("StepModel float f1 f1 f2")
+def prove_lower(model, gap_error, value, weight, belief):
     """Return the smallest ε for which value − ε·weight bounds every policy's worst case from below, or infinity."""
     order, kept_ptr, kept, trans_ptr = model.order, model.kept_ptr, model.kept, model.trans_ptr
-    terms = 8 + (memory.q.size if answer.is_mixed else 0)
+    samples = model.prob.shape[1]
+    memory = np.empty((3, samples))
+    terms = 8 + (samples if belief.shape[0] > 0 else 0)
     need = 0.0
     room = np.inf
     for i in range(order.size):
@@ -293,9 +276,9 @@ def prove_lower(model, gap_error, value, weight, answer, memory):
             return np.inf
         for j in range(kept_ptr[i], kept_ptr[i + 1]):
             c = kept[j]
-            backup, carried, left, _ = _answered(model, c, i, value, weight, answer, memory)
-            unit = ROUNDING * (trans_ptr[c + 1] - trans_ptr[c] + terms)
-            short = left * value[s] - backup + gap_error + unit * (backup + left * value[s]) + TINY
+            backup, carried, left, _ = _answered(model, c, i, value, weight, belief, memory)
+            unit = UNIT_ROUNDOFF * (trans_ptr[c + 1] - trans_ptr[c] + terms)
+            short = left * value[s] - backup + gap_error + unit * (backup + left * value[s]) + UNDERFLOW
             drop = left * weight[s] - carried - unit * (left * weight[s] + carried)
             if short > 0.0:
                 need = max(need, short / drop) if drop > 0.0 else np.inf

@@ -25,13 +25,14 @@ from functools import cached_property
 import numpy as np
 
 from rue._arrays import Array, ranges
+from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
 from rue.model import UMDP
 from rue.recursion import row_kernels
 from rue.recursion.inner.option_set import OptionSet
 from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.option_tree_kernels import Round, add_end_values
 from rue.recursion.row_game import MOST_ROWS, RowGame, new_rows
-from rue.recursion.row_kernels import ROUNDING, TINY, PackedRows
+from rue.recursion.row_kernels import PackedRows
 from rue.solution import Interval, Run, Status
 
 # Widths of the proof, in units of the typical cost, tried one after the other.
@@ -90,8 +91,8 @@ class OptionGame(RowGame):
     def level(self, lowered: Array, kappa: float) -> Array:  # [N]
         """Return the least cost that the proof needs of every option, rounding included; none where u is 0."""
         u = lowered[self.order]
-        unit = 4 * ROUNDING * self.tree.operations
-        return np.where(u > 0, (u - kappa) * (1 + unit) + self.gap_error + TINY, 0.0)
+        unit = 4 * UNIT_ROUNDOFF * self.tree.operations
+        return np.where(u > 0, (u - kappa) * (1 + unit) + self.gap_error + UNDERFLOW, 0.0)
 
     def round(self, run: Run, kappa: float, width: float, tolerance: float, accept: bool) -> tuple[int, int]:
         """Make one round of improvement; return how many options changed, and at how many places the proof is open.
@@ -132,7 +133,7 @@ class OptionGame(RowGame):
         )  # fmt: skip
 
     def _improve(self, places: Array, given: Round, run: Run) -> None:
-        """Look for better options at some places, on all cores if it is worth it."""
+        """Search for better options at some places, on all cores if it is worth it."""
         before = self.options.effort
         began = run.seconds
         if places.size * self.pace < SHORT:
@@ -224,7 +225,7 @@ def _rounds(
 
 
 def improve_in_parallel(options: OptionSet, places: Array, given: Round, run: Run) -> None:
-    """Look for better options on all cores; this thread checks the clock and tells the others to stop."""
+    """Search for better options on all cores; this thread checks the clock and tells the others to stop."""
     parts = [np.ascontiguousarray(places[i :: run.threads]) for i in range(min(run.threads, places.size))]
     with ThreadPoolExecutor(max(len(parts), 1)) as pool:
         pending = {pool.submit(options.improve, part, given) for part in parts}

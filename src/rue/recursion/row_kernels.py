@@ -8,11 +8,8 @@ from collections import namedtuple
 import numpy as np
 
 from rue._jit import declare, helper, kernel
+from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
 from rue.recursion.inner.option_tree_kernels import _layer
-
-ROUNDING = 2.0**-53
-# Numbers below this lose their precision; it is added to every bound on a rounding error.
-TINY = 1e-290
 
 PackedRows = namedtuple("PackedRows", "ptr target share paid visits")
 PackedRows.__doc__ = """Rows without self-loops: outcome j of row i, from `ptr[i]` on, is state `target[j]`.
@@ -76,7 +73,7 @@ def sweep(order, rows, kappa, value, sweeps, tolerance, ceiling):
             worst = total[0]
             for k in range(1, samples):
                 worst = max(worst, total[k])
-            if worst < TINY:
+            if worst < UNDERFLOW:
                 worst = 0.0
             delta = max(delta, abs(worst - value[order[i]]))
             value[order[i]] = worst
@@ -138,9 +135,9 @@ def prove_upper(order, rows, paid_error, terms, value, weight):
             for k in range(samples):
                 q[k] += share[j, k] * v
                 w[k] += share[j, k] * u
-        unit = ROUNDING * (terms + 4 * (ptr[i + 1] - ptr[i]))
+        unit = UNIT_ROUNDOFF * (terms + 4 * (ptr[i + 1] - ptr[i]))
         for k in range(samples):
-            over = q[k] - value[s] + unit * (q[k] + value[s]) + TINY
+            over = q[k] - value[s] + unit * (q[k] + value[s]) + UNDERFLOW
             drop = weight[s] - w[k] - unit * (w[k] + weight[s])
             if not over <= 0.0:
                 need = max(need, over / drop) if drop > 0.0 else np.inf

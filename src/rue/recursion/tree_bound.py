@@ -9,12 +9,12 @@ negative. The bound grows with the depth.
 import numpy as np
 
 from rue._check import whole_number
+from rue._rounding import UNIT_ROUNDOFF
 from rue.model import UMDP
 from rue.recursion.inner.histories import TreeMixtures
 from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.option_tree_kernels import Round, add_end_values
 from rue.recursion.option_game import improve_in_parallel
-from rue.recursion.row_kernels import ROUNDING
 from rue.solution import Run
 from rue.values import optimal_values, regret_gap
 
@@ -35,5 +35,5 @@ def tree_bound(model: UMDP, depth: int, *, run: Run | None = None) -> float:
     level, stop = np.full(1, np.inf), np.zeros(1, bool)
     given = Round(last_cost, zero, zero, zero, level, tolerance, True, np.inf, stop)
     improve_in_parallel(mixtures, np.zeros(1, np.int64), given, run)
-    error = 4 * ROUNDING * tree.operations
+    error = 4 * UNIT_ROUNDOFF * tree.operations
     return max(float(mixtures.found.floor[0]) * (1 - error) - 2 * depth * values.error, 0.0)

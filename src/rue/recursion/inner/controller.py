@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, pointers, ranges
 from rue.controllers import Part, put_together
 from rue.model import UMDP
 from rue.policy import Policy
@@ -38,7 +38,7 @@ def assemble(model: UMDP, options: OptionSet, elsewhere: Array, run: Run) -> Pol
         fresh = ends[first[ends] < 0]
         first[fresh] = 0
         queue.extend(fresh.tolist())
-    offset = np.concatenate(([0], np.cumsum([part[0].size for part in parts])))
+    offset = pointers([part[0].size for part in parts])
     numbered = [
         (*part[:4], np.where(part[4] < 0, first[np.maximum(-1 - part[4], 0)], part[4] + base))
         for part, base in zip(parts, offset, strict=False)

@@ -7,7 +7,7 @@ tree is ever stored. It is exact; `SequenceForm` solves the same problem in HiGH
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, pointers
 from rue.controllers import Part
 from rue.recursion.inner.history_kernels import (
     Columns,
@@ -44,7 +44,7 @@ class TreeMixtures(OptionSet):
         tree.refuse_if(
             need > MOST_BYTES, f", {need / 1e9:.3g} GB for all {tree.size} states", f"{MOST_BYTES / 1e9:g} GB"
         )
-        ptr = np.concatenate(([0], np.cumsum(size * tree.samples)))
+        ptr = pointers(size * tree.samples)
         self.mixtures = Mixtures(
             plan_ptr=ptr[:-1],
             plan_size=size,
@@ -60,11 +60,8 @@ class TreeMixtures(OptionSet):
 
     def repeat(self, choice: Array, run: Run) -> None:
         """Take one plan for each option."""
-        model = self.tree.model
-        empty = Tables(
-            np.zeros(self.tree.layers.state.size, np.int64), np.zeros(int(np.diff(model.choice_ptr).max()))
-        )  # fmt: skip
-        self._take_tables(empty, choice)
+        most = int(np.diff(self.tree.model.choice_ptr).max())
+        self._take_tables(Tables(np.zeros(self.tree.layers.state.size, np.int64), np.zeros(most)), choice)
         self.make_all_rows(run)
 
     def begin_with(self, other: DeterministicTables, choice: Array) -> None:
@@ -73,20 +70,20 @@ class TreeMixtures(OptionSet):
         self.make_rows(np.arange(self.tree.size))
 
     def _take_tables(self, tables: Tables, choice: Array) -> None:
-        plans_of_tables(self.tree.model, self.tree.layers, tables, choice, self.mixtures, self.walk, self.numbers)
+        walk, numbers = self.new_walk(), self.new_numbers()
+        plans_of_tables(self.tree.model, self.tree.layers, tables, choice, self.mixtures, walk, numbers)
 
     def make_rows(self, places: Array) -> None:
         """Compute the rows of the mixtures at some places."""
-        mixture_rows(places, self.tree.model, self.tree.layers, self.mixtures, self.rows, self.walk, self.numbers[0])
+        walk, number = self.new_walk(), self.new_numbers()[0]
+        mixture_rows(places, self.tree.model, self.tree.layers, self.mixtures, self.rows, walk, number)
 
-    def improve(self, places: Array, given: Round) -> None:
-        """Column generation at each place."""
-        memory = self.take_memory()
-        pivots = improve_mixtures(
-            places, self.tree.model, self.tree.layers, self.mixtures, self.rows, given, self.found, memory
+    def search(self, places: Array, given: Round, memory: HistoryMemory) -> int:
+        """Generate columns at each place; return the number of pivots."""
+        tree = self.tree
+        return int(
+            improve_mixtures(places, tree.model, tree.layers, self.mixtures, self.rows, given, self.found, memory)
         )
-        self.give_back(memory)
-        self.count(pivots)
 
     def new_memory(self) -> HistoryMemory:
         """Return memory of column generation."""
@@ -105,5 +102,5 @@ class TreeMixtures(OptionSet):
 
     def part(self, i: int, graph: GraphView) -> Part:
         """Return a node for each history that a plan in use visits."""
-        part: Part = mixture_nodes(i, self.tree.model, self.tree.layers, self.mixtures, graph, self.walk)
+        part: Part = mixture_nodes(i, self.tree.model, self.tree.layers, self.mixtures, graph, self.new_walk())
         return part

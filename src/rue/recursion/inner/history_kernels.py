@@ -9,10 +9,9 @@ from collections import namedtuple
 
 import numpy as np
 
-from rue._jit import compiled, declare
+from rue._jit import declare
 from rue.recursion.inner.matrix_kernels import _is_known, _keep_positive, solve_game
 from rue.recursion.inner.option_tree_kernels import (
-    FAST,
     INFINITE,
     TreeSearch,
     _add_plan,
@@ -24,19 +23,16 @@ from rue.recursion.inner.option_tree_kernels import (
     _plan_cost,
     _start,
     _take,
-    _tree_plan,
     _worst_cost,
+    helper,
+    kernel,
 )
 
 # Games that column generation solves at most, for each column that can be kept.
 TURNS = 20
 
-kernel, helper = compiled(fastmath=FAST)
-
 Mixtures = namedtuple("Mixtures", "plan_ptr plan_size plan count mix")
-Mixtures.__doc__ = (
-    """Mixtures of plans: plan j of option i, with weight `mix[i, j]`, begins at `plan_ptr[i] + j·plan_size[i]`."""
-)
+Mixtures.__doc__ = """Plan j of option i, with weight `mix[i, j]`, begins at `plan_ptr[i] + j·plan_size[i]`."""
 declare(Mixtures, "l1 l1 i1 l1 f2")
 
 Columns = namedtuple("Columns", "plan cost mix")
@@ -112,7 +108,7 @@ def improve_mixtures(places, model, layers, mixtures, rows, given, found, memory
         for j in range(mixtures.count[i]):
             first = mixtures.plan_ptr[i] + j * size
             _copy(mixtures.plan[first : first + size], columns.plan[j, :size])
-            _plan_cost(tree, root, columns.plan[j], columns.cost[j])
+            _plan_cost(tree, root, False, columns.plan[j], columns.cost[j])
         found.floor[i], cost, mixed, used = _generate_columns(
             tree, root, mixtures.count[i], columns, memory.game, given.level[i], given.tolerance, found.belief[i]
         )
@@ -171,7 +167,7 @@ def _generate_columns(tree, root, count, columns, game, level, tolerance, belief
         if count == most:
             count = _drop_unused(columns, count)
             mixed = np.int64(0)  # the columns have moved
-        _tree_plan(tree, root, columns.plan[count], columns.cost[count])
+        _plan_cost(tree, root, True, columns.plan[count], columns.cost[count])
         if not _is_known(columns.cost, count):
             count += 1
         elif turn > 0:  # only rounding is left in the game
@@ -200,7 +196,7 @@ def _weight_at_ends(tree, layers, i, belief, weight, row):
     _best_tree(tree, root, tree.model.steps)
     if tree.stop[0]:
         return 0.0
-    _tree_plan(tree, root, row.plan, row.column)
+    _plan_cost(tree, root, True, row.plan, row.column)
     begin, end = _layer(layers, i, layers.steps)
     row.paid[:] = 0.0
     row.share[: end - begin, :] = 0.0

@@ -16,13 +16,13 @@ positive probability in some sample costs infinity. That is decided on the graph
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, pointers, ranges
 from rue._highs import Ended
 from rue.errors import BadInput
 from rue.recursion.inner.option_tree import OptionTree
@@ -46,17 +46,33 @@ class ProgramAnswer:
     cost: Array  # [K]; the expected cost of the option in each sample; `value` is the largest
     weight: Array  # [E]; for each node a distribution over its entries
     belief: Array | None = None  # [K]; weights of the samples that prove `bound`
-    realisation: Array | None = None  # [E]; x(h,a), the product of the weights on the way to and at (h,a)
     approximate: float | None = None  # the value according to the program's approximation
 
 
-class OptionProgram(Protocol):
-    """The interface of all programs: built for an option of a tree, solved with terminal values."""
+class OptionProgram(ABC):
+    """A program for one option of a tree, kept between solves."""
 
-    layers: "Layers"
+    def __init__(self, tree: OptionTree, place: int, *, histories: bool) -> None:
+        self.layers = unfold(tree, place, histories=histories)
 
     def solve(self, value: Array, seconds: float = math.inf) -> ProgramAnswer:
         """Return the best option of the program's class for the terminal values `value[S]`."""
+        layers = self.layers
+        if not layers.nodes:  # the root is a goal
+            return ProgramAnswer(Ended.OPTIMAL, 0.0, 0.0, np.zeros(layers.samples), np.empty(0))
+        bounds = Bounds.of(layers, value)
+        if bounds.node_dead[0].any():
+            return self.no_option(value)
+        return self.solve_within(bounds, value, seconds)
+
+    @abstractmethod
+    def solve_within(self, bounds: "Bounds", value: Array, seconds: float) -> ProgramAnswer:
+        """Return the best option, where every sample may take some entry of the root."""
+
+    def no_option(self, value: Array) -> ProgramAnswer:
+        """Return the answer where every option costs infinity."""
+        weight = self.layers.careful(value)
+        return ProgramAnswer(Ended.INFEASIBLE, math.inf, math.inf, self.layers.evaluate(value, weight), weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,27 +112,21 @@ class Layers:
         return self.choice.size
 
     @property
-    def step(self) -> Array:  # [N]
-        """The step of each node."""
-        return np.repeat(np.arange(self.steps), np.diff(self.layer_ptr))
-
-    @property
     def reached(self) -> Array:  # [E, K]
         """Whether a sample can lead to the node of each entry."""
         return np.asarray(self.reach[self.entry_node] > 0)
 
     def paid(self, value: Array) -> tuple[Array, Array]:  # [E, K], [E, K]
         """Return the gap plus expected terminal value of each entry, and where that is infinite."""
-        terminal = value[self.end_state]
-        infinite = terminal >= INFINITE
         if not self.ends.size:
             return self.gap, self.banned
+        terminal = value[self.end_state]
+        infinite = terminal >= INFINITE
         part, bad = np.zeros_like(self.prob), np.zeros(self.prob.shape, bool)
         part[self.ends] = self.prob[self.ends] * np.where(infinite, 0.0, terminal)[:, None]
         bad[self.ends] = (self.prob[self.ends] > 0) & infinite[:, None]
-        return self.gap + fold(np.add, part, self.branch_ptr, 0.0), (
-            self.banned | fold(np.logical_or, bad, self.branch_ptr, False)
-        )
+        banned = self.banned | fold(np.logical_or, bad, self.branch_ptr, False)
+        return self.gap + fold(np.add, part, self.branch_ptr, 0.0), banned
 
     def backward(self) -> "Iterable[tuple[slice, slice, slice]]":
         """Yield the nodes, entries and branches of each step, the last step first."""
@@ -264,17 +274,19 @@ def unfold(tree: OptionTree, i: int, *, histories: bool) -> Layers:
     state = tree.layer(i, 0)[tree.layer(i, 0) != model.goal].astype(np.int64)
     reach = np.ones((state.size, tree.samples))
     nodes, entries, size = 0, 0, 0
-    parts: dict[str, list[Array]] = {
-        name: [] for name in ("state", "reach", "length", "node", "choice", "entry", "transition", "target")
-    }
-    layer = [0]
+    layer_ptr, parts = [0], []
     for t in range(model.steps):
         length = model.choice_ptr[state + 1] - model.choice_ptr[state]
         choice = ranges(model.choice_ptr[state], length)
         local = np.repeat(np.arange(state.size), length)
         fan = model.trans_ptr[choice + 1] - model.trans_ptr[choice]
-        size += int(fan.sum())
-        _refuse_large(size, tree.samples, t + 1, model.steps)
+        size += int(fan.sum()) * tree.samples
+        if size > LARGEST_TABLE:
+            raise BadInput(
+                f"the option has {size // tree.samples} outcomes in its first {t + 1} of {model.steps} steps, "
+                f"{size * 8 / 2**30:.1f} GiB a table with {tree.samples} samples; lower the steps, prune, or use fewer "
+                "samples"
+            )
         transition = ranges(model.trans_ptr[choice], fan)
         entry = np.repeat(np.arange(choice.size), fan)
         part = reach[local[entry]] * model.prob[transition]
@@ -293,63 +305,34 @@ def unfold(tree: OptionTree, i: int, *, histories: bool) -> Layers:
             place = number[after[inner]]
         target = np.full(after.size, -1)
         target[inner] = nodes + state.size + place
-        here_parts = (state, reach, length, nodes + local, choice, entries + entry, transition, target)
-        for name, array in zip(parts, here_parts, strict=True):
-            parts[name].append(array)
+        parts.append((state, reach, length, nodes + local, choice, entries + entry, transition, target))
         nodes, entries = nodes + state.size, entries + choice.size
-        layer.append(nodes)
+        layer_ptr.append(nodes)
         reach = np.zeros((following.size, tree.samples))
         np.add.at(reach, place, part[inner])
         if not histories:
             reach = (reach > 0).astype(float)
         state = following
-    return _join(tree, layer, {name: np.concatenate(arrays) for name, arrays in parts.items()})
-
-
-def _join(tree: OptionTree, layer: list[int], part: dict[str, Array]) -> Layers:
-    """Return layers of parts that were joined over all steps."""
-    model, choice, transition = tree.model, part["choice"], part["transition"]
-    gap = model.gap[choice]
-    banned = gap >= INFINITE
-    after = model.successor[transition]
-    ends = np.flatnonzero((part["target"] < 0) & (after != model.goal))
+    joined = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    state, reach, length, node, choice, entry, transition, target = joined
+    gap, after = model.gap[choice], model.successor[transition]
+    ends = np.flatnonzero((target < 0) & (after != model.goal))
     return Layers(
         steps=model.steps,
         samples=tree.samples,
-        layer_ptr=np.array(layer),
-        node_state=part["state"],
-        reach=part["reach"],
-        entry_ptr=np.concatenate(([0], np.cumsum(part["length"]))),
-        entry_node=part["node"],
+        layer_ptr=np.array(layer_ptr),
+        node_state=state,
+        reach=reach,
+        entry_ptr=pointers(length),
+        entry_node=node,
         choice=tree.choice_id[choice],
-        branch_ptr=np.searchsorted(part["entry"], np.arange(choice.size + 1)),
-        branch_entry=part["entry"],
+        branch_ptr=np.searchsorted(entry, np.arange(choice.size + 1)),
+        branch_entry=entry,
         transition=tree.transition[transition],
-        target=part["target"],
+        target=target,
         prob=model.prob[transition],
-        gap=np.where(banned, 0.0, gap),
-        banned=banned,
+        gap=np.where(gap >= INFINITE, 0.0, gap),
+        banned=gap >= INFINITE,
         ends=ends,
         end_state=after[ends],
     )
-
-
-def _refuse_large(branches: int, samples: int, done: int, steps: int) -> None:
-    if branches * samples > LARGEST_TABLE:
-        size = branches * samples * 8 / 2**30
-        raise BadInput(
-            f"the option has {branches} outcomes in its first {done} of {steps} steps, {size:.1f} GiB a table with "
-            f"{samples} samples; lower the steps, prune, or use fewer samples"
-        )
-
-
-def at_goal(layers: Layers) -> ProgramAnswer:
-    """Return the answer where the root is a goal: there is nothing to do."""
-    return ProgramAnswer(Ended.OPTIMAL, 0.0, 0.0, np.zeros(layers.samples), np.empty(0))
-
-
-def no_option(layers: Layers, value: Array) -> ProgramAnswer:
-    """Return the answer where every option costs infinity."""
-    weight = layers.careful(value)
-    cost = layers.evaluate(value, weight)
-    return ProgramAnswer(Ended.INFEASIBLE, math.inf, math.inf, cost, weight)

@@ -7,16 +7,14 @@ from collections import namedtuple
 
 import numpy as np
 
-from rue._jit import compiled, declare
-from rue.recursion.inner.option_tree_kernels import FAST, INFINITE
+from rue._jit import declare
+from rue.recursion.inner.option_tree_kernels import INFINITE, _largest, helper, kernel
 
 LEAST = 1e-15
 # For a tableau whose entries began in [1, 2]: the largest rounding error, and the smallest pivot.
 ZERO, PIVOT = 1e-12, 1e-11
 # The most columns that are kept at once, besides two for each sample.
 COLUMNS = 128
-
-kernel, helper = compiled(fastmath=FAST)
 
 GameMemory = namedtuple("GameMemory", "tableau basis belief")
 GameMemory.__doc__ = """A tableau for any number of columns, flat, its basis, and the belief of the last game."""
@@ -45,15 +43,6 @@ def _leaving_row(tableau, basis, enter, by_index):
     return leave
 
 
-@helper
-def _is_finite(column):
-    """Return whether all entries of a column are finite."""
-    worst = column[0]
-    for i in range(column.size):
-        worst = max(worst, column[i])
-    return worst < INFINITE
-
-
 @kernel("f2 int f1 GameMemory")
 def solve_game(column, count, mix, memory):
     """Solve the matrix game of the first `count` columns, `column[j, k]`, by a tableau simplex.
@@ -68,12 +57,12 @@ def solve_game(column, count, mix, memory):
     basis, belief = memory.basis, memory.belief
     low, high, first = np.inf, -np.inf, -1
     for j in range(columns):
-        if first < 0 and _is_finite(column[j]):
+        if first < 0 and _largest(column[j]) < INFINITE:
             first = j
     use_all = first < 0
     first = max(first, 0)
     for j in range(columns):
-        if use_all or _is_finite(column[j]):
+        if use_all or _largest(column[j]) < INFINITE:
             for i in range(rows):
                 low = min(low, column[j, i])
                 high = max(high, column[j, i])
@@ -88,7 +77,7 @@ def solve_game(column, count, mix, memory):
     tableau = memory.tableau[:size].reshape((rows + 1, width + 1))
     tableau[:, :] = 0.0
     for j in range(columns):
-        used = use_all or _is_finite(column[j])
+        used = use_all or _largest(column[j]) < INFINITE
         tableau[rows, j] = -1.0 if used else 0.0  # a column that gains nothing never enters
         for i in range(rows):
             tableau[i, j] = 1.0 + (column[j, i] - low) / span if used else 2.0

@@ -8,23 +8,22 @@ from collections import namedtuple
 
 import numpy as np
 
-from rue._jit import compiled, declare, inlined
+from rue._jit import declare, inlined
 from rue.recursion.inner.matrix_kernels import _is_known, solve_game
 from rue.recursion.inner.option_tree_kernels import (
-    FAST,
     _cheapest,
     _copy,
     _largest,
     _layer,
     _number_states,
     _worst_cost,
+    helper,
+    kernel,
 )
 from rue.recursion.inner.table_kernels import _table, _table_row
 
 # Rounds over all times at most.
 ROUNDS = 50
-
-kernel, helper = compiled(fastmath=FAST)
 
 TimeCosts = namedtuple("TimeCosts", "occupancy to_go number base cost")
 TimeCosts.__doc__ = """One time with all others fixed, in each sample: the probability of each slot and its cost to go.
@@ -34,9 +33,7 @@ Also the ranks `number[time, S]`, the cost paid before, and the cost that each c
 declare(TimeCosts, "f3 f3 i2 f1 f2")
 
 TimeColumns = namedtuple("TimeColumns", "pick cost mix")
-TimeColumns.__doc__ = (
-    """The columns of one time: the weights of all choices, the cost in each sample, and their mixture."""
-)
+TimeColumns.__doc__ = """Columns of one time: the weights of all choices, the cost in each sample, and their mixture."""
 declare(TimeColumns, "f2 f2 f1")
 
 MixedMemory = namedtuple("MixedMemory", "trial best costs columns game flow starts")

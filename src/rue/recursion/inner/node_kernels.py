@@ -9,7 +9,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from rue._jit import declare, kernel
+from rue._jit import declare, helper, kernel
 from rue.recursion.inner.option_tree_kernels import _layer, _next_outcome, _number_states, _start, _take
 
 GraphView = namedtuple("GraphView", "choice_id transition trans_ptr successor")
@@ -23,64 +23,67 @@ def table_nodes(i, model, layers, tables, graph):
     steps = model.steps
     first, _ = _layer(layers, i, np.int64(0))
     last, _ = _layer(layers, i, steps)
+    most = _most_outcomes(graph)
+    size = tables.ptr[last] - tables.ptr[first]
     node_of = np.empty(last - first, np.int64)
     node_of[:] = -1
     reached = np.zeros(last - first, np.bool_)
     reached[0] = True
     number = np.empty(model.choice_ptr.size - 1, np.int32)
-    entries = 0
-    targets = 0
-    size = 0
-    for time in range(steps):
-        begin, end = _layer(layers, i, time)
-        _number_states(layers, i, time + 1, number)
-        for slot in range(begin, end):
-            s = layers.state[slot]
-            for a in range(model.choice_ptr[s + 1] - model.choice_ptr[s]):
-                if not reached[slot - first] or not tables.weight[tables.ptr[slot] + a] > 0.0:
-                    continue
-                if node_of[slot - first] < 0:
-                    node_of[slot - first] = size
-                    size += 1
-                c = model.choice_ptr[s] + a
-                entries += 1
-                targets += graph.trans_ptr[graph.choice_id[c] + 1] - graph.trans_ptr[graph.choice_id[c]]
-                for t in range(model.trans_ptr[c], model.trans_ptr[c + 1]):
-                    if time < steps - 1 and model.successor[t] != model.goal:
-                        reached[end + number[model.successor[t]] - first] = True
-    node_state = np.empty(size, np.int32)
-    node_entries = np.zeros(size, np.int64)
-    choice = np.empty(entries, np.int32)
-    share = np.empty(entries)
-    following = np.empty(targets, np.int64)
+    node_state = np.empty(last - first, np.int32)
+    node_entries = np.zeros(last - first, np.int64)
+    choice = np.empty(size, np.int32)
+    share = np.empty(size)
+    following = np.empty(size * most, np.int64)  # a slot, until all nodes are numbered
+    nodes = 0
     entries = 0
     targets = 0
     for time in range(steps):
         begin, end = _layer(layers, i, time)
         _number_states(layers, i, time + 1, number)
         for slot in range(begin, end):
-            node = node_of[slot - first]
-            if node < 0:
-                continue
             s = layers.state[slot]
-            node_state[node] = s
             for c in range(model.choice_ptr[s], model.choice_ptr[s + 1]):
                 part = tables.weight[tables.ptr[slot] + c - model.choice_ptr[s]]
-                if not part > 0.0:
+                if not reached[slot - first] or not part > 0.0:
                     continue
+                if node_of[slot - first] < 0:
+                    node_of[slot - first] = nodes
+                    node_state[nodes] = s
+                    nodes += 1
                 choice[entries] = graph.choice_id[c]
                 share[entries] = part
                 entries += 1
-                node_entries[node] += 1
+                node_entries[nodes - 1] += 1
                 begins, ends = graph.trans_ptr[graph.choice_id[c]], graph.trans_ptr[graph.choice_id[c] + 1]
                 for t in range(begins, ends):
                     following[targets + t - begins] = -1 - graph.successor[t]
                 for t in range(model.trans_ptr[c], model.trans_ptr[c + 1]):
-                    to = model.successor[t]
-                    if time < steps - 1 and to != model.goal and node_of[end + number[to] - first] >= 0:
-                        following[targets + graph.transition[t] - begins] = node_of[end + number[to] - first]
+                    if time < steps - 1 and model.successor[t] != model.goal:
+                        after = end + number[model.successor[t]] - first
+                        reached[after] = True
+                        following[targets + graph.transition[t] - begins] = after
                 targets += ends - begins
-    return node_state, node_entries, choice, share, following
+    for x in range(targets):
+        after = following[x]
+        if after >= 0:  # slots without weights end the option
+            following[x] = node_of[after] if node_of[after] >= 0 else -1 - layers.state[first + after]
+    return (
+        node_state[:nodes].copy(),
+        node_entries[:nodes].copy(),
+        choice[:entries].copy(),
+        share[:entries].copy(),
+        following[:targets].copy(),
+    )
+
+
+@helper
+def _most_outcomes(graph):
+    """Return the most transitions of a choice."""
+    most = 1
+    for c in range(graph.trans_ptr.size - 1):
+        most = max(most, graph.trans_ptr[c + 1] - graph.trans_ptr[c])
+    return most
 
 
 @kernel("int OptionArrays SlotLayers Mixtures GraphView HistoryWalk")
@@ -92,9 +95,7 @@ def mixture_nodes(i, model, layers, mixtures, graph, walk):
     """
     last = model.steps - 1
     columns, size = mixtures.count[i], mixtures.plan_size[i]
-    most = 1
-    for c in range(graph.trans_ptr.size - 1):
-        most = max(most, graph.trans_ptr[c + 1] - graph.trans_ptr[c])
+    most = _most_outcomes(graph)
     node_state = np.empty(columns * size, np.int32)
     node_entries = np.empty(columns * size, np.int64)
     choice = np.empty(columns * size, np.int32)  # of the option model, until the end

@@ -7,7 +7,6 @@ The row of an option is what it pays in each sample and where it ends; the game 
 import threading
 from abc import ABC, abstractmethod
 from copy import deepcopy
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,23 +39,21 @@ class OptionSet(ABC):
         self._lock = threading.Lock()
         self._spare: list[Any] = []  # memory of kernels that no thread uses
 
-    def count(self, effort: int) -> None:
-        """Add to the effort, from any thread."""
+    def improve(self, places: Array, given: Round) -> None:
+        """Search for better options at some places; in parallel with other places, until `given.stop[0]`."""
         with self._lock:
-            self.effort += int(effort)
-
-    def take_memory(self) -> Any:
-        """Return memory for the kernel of `improve`; the caller gives it back."""
-        with self._lock:
-            return self._spare.pop() if self._spare else self.new_memory()
-
-    def give_back(self, memory: Any) -> None:
-        """Keep memory for the next call of `improve`, from any thread."""
+            memory = self._spare.pop() if self._spare else self.new_memory()
+        effort = self.search(places, given, memory)
         with self._lock:
             self._spare.append(memory)
+            self.effort += int(effort)
+
+    @abstractmethod
+    def search(self, places: Array, given: Round, memory: Any) -> int:
+        """Improve the options at some places, with memory that no other thread uses; return the effort."""
 
     def new_memory(self) -> Any:
-        """Return new memory for the kernel of `improve`, enough for all places; None for a class without kernels."""
+        """Return memory for `search`, enough for all places; None for a class without kernels."""
         return None
 
     def try_harder(self) -> bool:
@@ -71,10 +68,6 @@ class OptionSet(ABC):
     @abstractmethod
     def repeat(self, choice: Array, run: Run) -> None:
         """Let each option repeat a stationary policy: `choice[S]`, in the option model's numbers."""
-
-    @abstractmethod
-    def improve(self, places: Array, given: Round) -> None:
-        """Look for better options at some places; in parallel with other places, until `given.stop[0]`."""
 
     @abstractmethod
     def part(self, i: int, graph: GraphView) -> Part:
@@ -116,16 +109,6 @@ class OptionSet(ABC):
         """Take over a tree with other gaps."""
         self.tree = tree
         self.make_rows(np.arange(tree.size))
-
-    @cached_property
-    def walk(self) -> HistoryWalk:
-        """Memory for a walk over histories, for one thread."""
-        return self.new_walk()
-
-    @cached_property
-    def numbers(self) -> Array:
-        """Memory for the numbers of the states of each layer, for one thread."""
-        return self.new_numbers()
 
     def new_walk(self) -> HistoryWalk:
         """Return memory for a walk over histories."""

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, pointers, ranges
 from rue.errors import BadInput
 from rue.model import UMDP, Graph
 from rue.recursion.inner.node_kernels import GraphView
@@ -107,7 +107,7 @@ class OptionTree:
     @cached_property
     def end_ptr(self) -> Array:  # [N+1]
         """Where the ends of each option begin in `end_state`."""
-        return np.concatenate(([0], np.cumsum(np.diff(self.layers.ptr)[self._last])))
+        return pointers(np.diff(self.layers.ptr)[self._last])
 
     @cached_property
     def end_slot(self) -> Array:
@@ -171,8 +171,8 @@ class _View:
             goal,
             choice_id,
             transition,
-            _pointers(graph.choice_state[choice_id], graph.states),
-            _pointers(owner, choice_id.size),
+            pointers(np.bincount(graph.choice_state[choice_id], minlength=graph.states)),
+            pointers(np.bincount(owner, minlength=choice_id.size)),
             np.where(graph.goal[after], goal, after).astype(np.int32),
         )
 
@@ -221,7 +221,3 @@ def _noticeable(prob: Array, steps: int) -> Array:
     lead to a cost of infinity.
     """
     return np.ascontiguousarray(np.where(prob > 0, np.maximum(prob, 10 ** (-180 / steps)), 0.0))
-
-
-def _pointers(owner: Array, size: int) -> Array:
-    return np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=size))))

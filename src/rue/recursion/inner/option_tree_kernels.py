@@ -13,7 +13,7 @@ the sizes of subtrees (`count_histories`) are enough to find it.
 *Walk.* A `HistoryWalk` is a path from the root to the present history. `_take` decides on a choice at a level,
 `_next_outcome` moves to the next outcome of that choice, one level below, with its probability in each
 sample. Every pass over histories is built of these two: the search for the best tree against a belief (`_best_tree`),
-that tree as a plan (`_tree_plan`), the cost of a plan (`_plan_cost`), its row (`_add_plan`), the plan of a table
+that tree as a plan and the cost of a plan (`_plan_cost`), its row (`_add_plan`), the plan of a table
 (`history_kernels`) and the controller of a mixture (`node_kernels`). A *plan* lists the choices of a pure tree, depth
 first.
 """
@@ -22,13 +22,13 @@ from collections import namedtuple
 
 import numpy as np
 
-from rue._jit import compiled, declare, helper, inlined, kernel
+from rue._jit import compiled, declare, inlined
 
 HUGE = 1e280
 INFINITE = 1e100
-FAST = frozenset({"reassoc", "nsz", "contract"})
 
-fast_kernel, fast_helper = compiled(fastmath=FAST)
+# For all kernels of options.
+kernel, helper = compiled(fastmath=frozenset({"reassoc", "nsz", "contract"}))
 
 OptionArrays = namedtuple("OptionArrays", "steps goal choice_ptr trans_ptr successor prob gap tree_size choice_size")
 OptionArrays.__doc__ = """The model as options of `steps` steps see it.
@@ -48,7 +48,7 @@ declare(SlotLayers, "int i1 l1 i1")
 
 OptionRows = namedtuple("OptionRows", "ptr paid share")
 OptionRows.__doc__ = (
-    """Options as rows: `paid[i, k]` is the expected sum of gaps, `share[ptr[i] + e, k]` the chance of end e."""
+    """Options as rows: the expected sum of gaps `paid[i, k]`, and the chance `share[ptr[i] + e, k]` of end e."""
 )
 declare(OptionRows, "l1 f2 f2")
 
@@ -78,8 +78,8 @@ Round = namedtuple("Round", "last_cost lowered value weight level tolerance acce
 Round.__doc__ = """What a round of improvement is given.
 
 `lowered[S]` are the values at the ends for the proof, with which `last_cost` was made; `value[S]` are those of the
-policy and `weight[S]` the units that the proof subtracts. Options that cost less than `level[N]` are looked for. With
-`accept`, they replace present ones that cost more by over the `tolerance`. `until` is the clock at which to stop.
+policy and `weight[S]` the units that the proof subtracts. Options that cost less than `level[N]` are searched for.
+With `accept`, they replace present ones that cost more by over the `tolerance`. `until` is the clock at which to stop.
 """
 declare(Round, "f2 f1 f1 f1 f1 float bool float b1")
 
@@ -132,7 +132,7 @@ def lay_out(roots, steps, goal, choice_ptr, trans_ptr, successor):
     return layer_ptr, layer_state[:size].copy()
 
 
-@fast_kernel("OptionArrays f1 f2")
+@kernel("OptionArrays f1 f2")
 def add_end_values(model, value, last_cost):
     """Fill in the cost of an option's last step: last_cost[c, k] = g_k(c) + Σ T_k(c, s') R(s')."""
     samples = model.prob.shape[1]
@@ -147,13 +147,13 @@ def add_end_values(model, value, last_cost):
             last_cost[c, k] = min(last_cost[c, k], HUGE)
 
 
-@fast_helper
+@helper
 def _copy(source, target):
     for i in range(source.size):
         target[i] = source[i]
 
 
-@fast_helper
+@helper
 def _largest(array):
     largest = array[0]
     for i in range(1, array.size):
@@ -176,7 +176,7 @@ def _number_states(layers, i, time, number):
         number[layers.state[slot]] = slot - begin
 
 
-@fast_helper
+@helper
 def _row_cost(layers, i, paid, share, value, k):
     """Return the cost of option i in sample k from its row: `paid[K]` and `share[ends, K]`."""
     total = paid[k]
@@ -186,7 +186,7 @@ def _row_cost(layers, i, paid, share, value, k):
     return total
 
 
-@fast_helper
+@helper
 def _worst_cost(layers, i, paid, share, value):
     """Return the cost of option i against the adversary from its row."""
     worst = 0.0
@@ -276,7 +276,7 @@ def _begin_choice(model, walk, best, level, choice, left):
     best.total[level] = total
 
 
-@fast_helper
+@helper
 def _best_tree(tree, root, steps):
     """Find the best pure tree of `steps` steps against the belief in `walk.held[0]`; return its cost.
 
@@ -329,52 +329,33 @@ def _best_tree(tree, root, steps):
         best.total[level] += best.least[level + 1]
 
 
-@inlined
-def _pay(model, last_cost, walk, level, choice, column):
-    """Take a choice of a pure tree at a level, unless it is the last, and add its cost to each sample."""
-    cost = last_cost
-    if level < model.steps - 1:
-        _take(model, walk, level, choice)
-        cost = model.gap
-    for k in range(column.size):
-        column[k] += walk.held[level, k] * cost[choice, k]
-
-
-@fast_helper
-def _tree_plan(tree, root, plan, column):
-    """Write the tree that `_best_tree` found as a plan, and its cost in each sample to `column`."""
+@helper
+def _plan_cost(tree, root, is_new, plan, column):
+    """Write the cost of a plan in each sample to `column`; a new plan is first written from what `_best_tree` found."""
     model, walk = tree.model, tree.walk
     column[:] = 0.0
     walk.held[0, :] = 1.0
     level = _start(walk, root)
     node = 0
     while level >= 0:
-        c = np.int64(tree.best.taken[walk.place[level]])
-        plan[node] = c
+        if is_new:
+            plan[node] = tree.best.taken[walk.place[level]]
+        choice = np.int64(plan[node])
         node += 1
-        _pay(model, tree.last_cost, walk, level, c, column)
+        cost = tree.last_cost
         if level < model.steps - 1:
-            _place_outcomes(model, walk, level, model.steps - level)
+            cost = model.gap
+            _take(model, walk, level, choice)
+            if is_new:
+                _place_outcomes(model, walk, level, model.steps - level)
+        for k in range(column.size):
+            column[k] += walk.held[level, k] * cost[choice, k]
         level = _next_node(model, walk, level)
-        if level >= 0:
+        if is_new and level >= 0:
             _place_outcome(model, walk, level - 1, model.steps - level + 1)
 
 
-@fast_helper
-def _plan_cost(tree, root, plan, column):
-    """Write the cost of a plan in each sample to `column`."""
-    model, walk = tree.model, tree.walk
-    column[:] = 0.0
-    walk.held[0, :] = 1.0
-    level = _start(walk, root)
-    node = 0
-    while level >= 0:
-        _pay(model, tree.last_cost, walk, level, np.int64(plan[node]), column)
-        node += 1
-        level = _next_node(model, walk, level)
-
-
-@fast_helper
+@helper
 def _add_plan(model, walk, root, plan, number, paid, share):
     """Add a plan, with the weights in `walk.held[0]`, to the row of its option: `paid[K]` and `share[ends, K]`.
 

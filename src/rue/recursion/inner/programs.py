@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, pointers, ranges
 from rue.controllers import Part
 from rue.recursion.inner.layers import Layers, OptionProgram, ProgramAnswer
 from rue.recursion.inner.node_kernels import GraphView
@@ -48,16 +48,16 @@ class Programs(OptionSet):
         for i in places:
             self.rows.paid[i], self.rows.share[self.tree.ends(i)] = self._row(i, self.weights[i])
 
-    def improve(self, places: Array, given: Round) -> None:
-        """Solve one program for each place."""
-        for i in places:
+    def search(self, places: Array, given: Round, memory: None) -> int:
+        """Solve one program for each place; return how many were solved."""
+        for solved, i in enumerate(places):
             if given.stop[0]:
-                return
+                return solved
             answer = self.programs[i].solve(given.lowered, max(given.until - time.perf_counter(), 0.0))
-            self.count(1)
             self.found.floor[i] = answer.bound
             if answer.bound < given.level[i] and answer.value < INFINITE:
                 self._take(i, answer, given)
+        return int(places.size)
 
     def _take(self, i: int, answer: ProgramAnswer, given: Round) -> None:
         """Replace the option by the answer if that is better."""
@@ -100,7 +100,7 @@ class Programs(OptionSet):
         name[node] = np.arange(node.size)
         length = np.diff(graph.trans_ptr)[layers.choice[used]]
         following = -1 - graph.successor[ranges(graph.trans_ptr[layers.choice[used]], length)].astype(np.int64)
-        first = np.concatenate(([0], np.cumsum(length)))
+        first = pointers(length)
         for e, begin in zip(used, first, strict=False):
             branch = slice(layers.branch_ptr[e], layers.branch_ptr[e + 1])
             inner = np.flatnonzero(layers.target[branch] >= 0)

@@ -39,7 +39,7 @@ from rue._arrays import Array
 from rue._check import one_of, whole_number
 from rue._highs import Ended, Result
 from rue.errors import BadInput, SolverFailed
-from rue.recursion.inner.layers import Bounds, Layers, ProgramAnswer, at_goal, blocked, no_option, unfold
+from rue.recursion.inner.layers import Bounds, Layers, OptionProgram, ProgramAnswer, blocked
 from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.table1 import put_ahead, put_choices, put_costs, put_products
 from rue.recursion.inner.template import Template
@@ -48,8 +48,11 @@ from rue.recursion.inner.template import Template
 GAP = 1e-3
 
 
-class Separable:
-    """A kept program in HiGHS; SCIP gets a new one for each solve."""
+class Separable(OptionProgram):
+    """A good stochastic (s,t)-option, its true value, and its value in the approximation.
+
+    The program is kept in HiGHS; SCIP gets a new one for each solve.
+    """
 
     def __init__(
         self,
@@ -64,19 +67,14 @@ class Separable:
             raise BadInput(f"breakpoints is {breakpoints}; expected an odd number, 3 or more")
         if backend == "scip":
             _scip()
-        self.layers = unfold(tree, place, histories=False)
+        super().__init__(tree, place, histories=False)
         self.breakpoints, self.backend, self.nodes = breakpoints, backend, nodes
         self._shut: Array | None = None
         self._program, self._pi, self._sets = Template(), np.empty(0, np.int64), np.empty((0, 0), np.int64)
 
-    def solve(self, value: Array, seconds: float = math.inf) -> ProgramAnswer:
-        """Return a good stochastic (s,t)-option, its true value, and its value in the approximation."""
+    def solve_within(self, bounds: Bounds, value: Array, seconds: float) -> ProgramAnswer:
+        """Solve the approximation, and evaluate its answer."""
         layers = self.layers
-        if not layers.nodes:
-            return at_goal(layers)
-        bounds = Bounds.of(layers, value)
-        if bounds.node_dead[0].any():
-            return no_option(layers, value)
         shut = blocked(layers, bounds.dead)
         if shut[: layers.entry_ptr[1]].all():
             return self._answer(value, bounds, Result(Ended.INFEASIBLE, math.inf, math.inf, None, None))

@@ -25,78 +25,64 @@ import math
 import numpy as np
 
 from rue._arrays import Array
-from rue._highs import Ended, Program
-from rue.recursion.inner.layers import Bounds, ProgramAnswer, at_goal, blocked, no_option, unfold
+from rue._highs import Ended
+from rue.recursion.inner.layers import Bounds, OptionProgram, ProgramAnswer, blocked
 from rue.recursion.inner.option_tree import OptionTree
+from rue.recursion.inner.template import Template
 
 
-class SequenceForm:
-    """A kept linear program; the terminal values change its coefficients, and each solve starts from the last basis."""
+class SequenceForm(OptionProgram):
+    """The best n-step option, with a proof; each solve of the linear program starts from the last basis."""
 
     def __init__(self, tree: OptionTree, place: int = 0) -> None:
-        self.layers = layers = unfold(tree, place, histories=True)
-        self._cell = np.nonzero(layers.reached)  # (entry, sample) with p_k > 0
+        super().__init__(tree, place, histories=True)
+        layers = self.layers
         inner = layers.target >= 0
         self._parent = np.full(layers.nodes, -1)  # the entry that leads to each node
         self._parent[layers.target[inner]] = layers.branch_entry[inner]
-        self._program: Program | None = None
         self._belief = np.full(layers.samples, 1 / layers.samples)
+        self._program, self._x = self._write()
 
-    def solve(self, value: Array, seconds: float = math.inf) -> ProgramAnswer:
-        """Return the n-step option of least worst-case expected cost, with a proof."""
+    def solve_within(self, bounds: Bounds, value: Array, seconds: float) -> ProgramAnswer:
+        """Solve the linear program, and prove its answer."""
         layers = self.layers
-        if not layers.nodes:
-            return at_goal(layers)
-        bounds = Bounds.of(layers, value)
         shut = blocked(layers, bounds.dead)
         if shut[: layers.entry_ptr[1]].all():
-            return no_option(layers, value)
-        base, scale = bounds.wait_and_see, bounds.scale
-        excess = layers.reach[layers.entry_node] * (bounds.low - bounds.node_low[layers.entry_node]) / scale
-        excess[bounds.dead] = 0.0  # closed to all samples that matter
-        self._load(excess[self._cell], np.where(shut, 0.0, 1.0), (bounds.node_low[0] - base) / scale)
-        assert self._program is not None
-        result = self._program.solve(seconds)
-        otherwise = layers.careful(value)
-        weight = otherwise
+            return self.no_option(value)
+        result = self._program.solve(bounds, seconds)
+        weight = otherwise = layers.careful(value)
         if result.status is Ended.OPTIMAL:
             assert result.x is not None and result.row_dual is not None
-            weight = layers.normalised(np.where(shut, 0.0, result.x[1:]), otherwise)
+            weight = layers.normalised(np.where(shut, 0.0, result.x[self._x]), otherwise)
             self._belief = np.maximum(result.row_dual[: layers.samples], 0.0)
             self._belief /= self._belief.sum()
         cost = layers.evaluate(value, weight)
-        least = base + scale * self._weighted(excess, shut, (bounds.node_low[0] - base) / scale)
+        base = bounds.wait_and_see
+        least = base + bounds.scale * self._weighted(self._excess(bounds), shut, _start(bounds))
         bound = float(max(base, least) - self._rounding(bounds))
-        ended = result.status
-        return ProgramAnswer(
-            ended, float(cost.max()), bound, cost, weight, self._belief.copy(), self._realisation(weight)
-        )
+        return ProgramAnswer(result.status, float(cost.max()), bound, cost, weight, self._belief.copy())
 
-    def _load(self, coefficient: Array, upper: Array, start: Array) -> None:
-        """Build the program, or overwrite its numbers: columns z, x; a row for each sample, then for each node."""
-        layers = self.layers
-        flow = np.zeros(layers.nodes)
-        flow[0] = 1.0
-        value = np.concatenate((
-            np.ones(layers.samples), -coefficient, np.ones(layers.entries), np.full(layers.nodes - 1, -1.0)
-        ))  # fmt: skip
-        upper = np.concatenate(([math.inf], upper))
-        row_lower = np.concatenate((start, flow))
-        if self._program is not None:
-            self._program.change(value=value, upper=upper, row_lower=row_lower)
-            return
-        sample, node = np.arange(layers.samples), layers.samples + np.arange(layers.nodes)
-        self._program = Program(
-            cost=np.concatenate(([1.0], np.zeros(layers.entries))),
-            # z is never negative; a bound of 0 on it would take part of the duals, which are the belief.
-            lower=np.concatenate(([-1.0], np.zeros(layers.entries))),
-            upper=upper,
-            row=np.concatenate((sample, self._cell[1], node[layers.entry_node], node[1:])),
-            column=np.concatenate((0 * sample, 1 + self._cell[0], 1 + np.arange(layers.entries), 1 + self._parent[1:])),
-            value=value,
-            row_lower=row_lower,
-            row_upper=np.concatenate((np.full(layers.samples, math.inf), flow)),
-        )
+    def _write(self) -> tuple[Template, Array]:
+        """Return the program and the columns of x; a row for each sample comes first, then one for each node."""
+        layers, program = self.layers, Template()
+        # z is never negative; a bound of 0 on it would take part of the duals, which are the belief.
+        z = program.columns(1, lower=-1.0, cost=1.0)
+        x = program.columns(layers.entries, upper=lambda bounds: np.where(blocked(layers, bounds.dead), 0.0, 1.0))
+        sample = program.rows(layers.samples, lower=_start)
+        flow = (np.arange(layers.nodes) == 0).astype(float)
+        node = program.rows(layers.nodes, lower=flow, upper=flow)
+        entry, k = np.nonzero(layers.reached)
+        program.put(sample, z, 1.0)
+        program.put(sample[k], x[entry], lambda bounds: -self._excess(bounds)[entry, k])
+        program.put(node[layers.entry_node], x, 1.0)
+        program.put(node[1:], x[self._parent[1:]], -1.0)
+        return program, x
+
+    def _excess(self, bounds: Bounds) -> Array:  # [E, K]
+        """Return p_k times the advantages, scaled."""
+        own = self.layers.entry_node
+        excess = self.layers.reach[own] * (bounds.low - bounds.node_low[own]) / bounds.scale
+        return np.where(bounds.dead, 0.0, excess)  # closed to all samples that matter
 
     def _weighted(self, excess: Array, shut: Array, start: Array) -> float:
         """Return the least expected cost of pure options under the belief, by recursion over the tree."""
@@ -109,18 +95,14 @@ class SequenceForm:
                 np.add.at(least, self._parent[node], here)
         return float(start @ self._belief + here[0])
 
-    def _realisation(self, weight: Array) -> Array:  # [E]
-        """Return x(h,a): the product of the weights on the way to h, and of a at h."""
-        layers = self.layers
-        x = weight.copy()
-        for node, entry, _ in reversed(list(layers.backward())):
-            if node.start:
-                x[entry] *= x[self._parent[layers.entry_node[entry]]]
-        return x
-
     def _rounding(self, bounds: Bounds) -> float:
         """Return a bound on the rounding errors of the bound: each step adds a few, relative to its largest number."""
         layers = self.layers
         fan = int(np.diff(layers.branch_ptr).max(initial=1))
         largest = max(float(np.abs(array).max()) for array in (bounds.low, bounds.high, bounds.paid))
         return 4 * (layers.steps + 1) * (fan + layers.samples + 8) * np.finfo(float).eps * largest
+
+
+def _start(bounds: Bounds) -> Array:  # [K]
+    """Return the least cost of the root in each sample, from "wait and see" on, scaled."""
+    return np.asarray((bounds.node_low[0] - bounds.wait_and_see) / bounds.scale)

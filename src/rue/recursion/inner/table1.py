@@ -20,36 +20,30 @@ The value of the answer is that of its choices, evaluated; its bound is HiGHS's 
 largest difference between two options, and no worse than the "wait and see" bound.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from rue._arrays import Array
-from rue._highs import Ended, Result
-from rue.recursion.inner.layers import Bounds, Layers, ProgramAnswer, at_goal, fold, no_option, unfold
+from rue._highs import Ended
+from rue.recursion.inner.layers import Bounds, Layers, OptionProgram, ProgramAnswer, fold
 from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.template import Template
 
 
-class Table1:
-    """A kept mixed-integer program; it is built anew only if other entries must not be taken."""
+class Table1(OptionProgram):
+    """The best deterministic (s,t)-option; the program is built anew only if other entries must not be taken."""
 
     def __init__(self, tree: OptionTree, place: int = 0) -> None:
-        self.layers = unfold(tree, place, histories=False)
+        super().__init__(tree, place, histories=False)
         self._dead: Array | None = None
         self._program, self._pi = Template(), np.empty(0, np.int64)
         self._start: Array | None = None
 
-    def solve(self, value: Array, seconds: float = math.inf) -> ProgramAnswer:
-        """Return the deterministic (s,t)-option of least worst-case expected cost; `choice` says which."""
+    def solve_within(self, bounds: Bounds, value: Array, seconds: float) -> ProgramAnswer:
+        """Solve the mixed-integer program, from the last answer on."""
         layers = self.layers
-        if not layers.nodes:
-            return at_goal(layers)
-        bounds = Bounds.of(layers, value)
-        if bounds.node_dead[0].any():
-            return no_option(layers, value)
         dead = bounds.dead & layers.reached
         if self._dead is None or not np.array_equal(dead, self._dead):
             self._dead = dead
@@ -57,26 +51,14 @@ class Table1:
         careful = layers.careful(value)
         start = careful if self._start is None else self._start
         result = self._program.solve(bounds, seconds, (self._pi, start))
-        return self._answer(value, bounds, result, careful)
-
-    def choice(self, answer: ProgramAnswer) -> Array:  # [N]
-        """Return the choice at each slot; -1 where there is none."""
-        choice = np.full(self.layers.nodes, -1)
-        used = answer.weight > 0
-        choice[self.layers.entry_node[used]] = self.layers.choice[used]
-        return choice
-
-    def _answer(self, value: Array, bounds: Bounds, result: Result, careful: Array) -> ProgramAnswer:
-        layers = self.layers
         if result.status is Ended.INFEASIBLE:
-            return no_option(layers, value)
+            return self.no_option(value)
         weight = careful
         if result.x is not None:
             weight = layers.normalised(np.round(result.x[self._pi]), careful)
             self._start = weight
         cost = layers.evaluate(value, weight)
-        base = bounds.wait_and_see
-        bound = base + bounds.scale * max(result.bound, 0.0)
+        bound = bounds.wait_and_see + bounds.scale * max(result.bound, 0.0)
         worst = float(cost.max())
         return ProgramAnswer(result.status, worst, min(bound, worst), cost, weight)
 

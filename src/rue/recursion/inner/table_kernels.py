@@ -4,15 +4,11 @@ from collections import namedtuple
 
 import numpy as np
 
-from rue._jit import compiled, declare, helper
-from rue.recursion.inner.option_tree_kernels import FAST, _layer, _number_states
-
-kernel, fast_helper = compiled(fastmath=FAST)
+from rue._jit import declare
+from rue.recursion.inner.option_tree_kernels import _layer, _number_states, helper, kernel
 
 Flow = namedtuple("Flow", "now then number")
-Flow.__doc__ = (
-    """The probability in each sample of the slots at a time and at the next one, whose states are numbered."""
-)
+Flow.__doc__ = """Probabilities in each sample of the slots at a time and at the next, whose states are numbered."""
 declare(Flow, "f2 f2 i1")
 
 
@@ -31,7 +27,7 @@ def table_rows(places, model, layers, tables, rows, flow):
         _table_row(places[x], model, layers, tables, rows, flow)
 
 
-@fast_helper
+@helper
 def _table_row(i, model, layers, tables, rows, flow):
     """Compute the row of option i from its table."""
     paid, share = rows.paid[i], rows.share[rows.ptr[i] : rows.ptr[i + 1]]

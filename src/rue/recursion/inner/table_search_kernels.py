@@ -9,10 +9,9 @@ from collections import namedtuple
 
 import numpy as np
 
-from rue._jit import compiled, declare, inlined
-from rue.recursion.inner.matrix_kernels import LEAST, _keep_positive
+from rue._jit import declare, inlined
+from rue.recursion.inner.matrix_kernels import _keep_positive
 from rue.recursion.inner.option_tree_kernels import (
-    FAST,
     TreeSearch,
     _best_tree,
     _cheapest,
@@ -20,9 +19,11 @@ from rue.recursion.inner.option_tree_kernels import (
     _largest,
     _layer,
     _number_states,
+    _plan_cost,
     _row_cost,
-    _tree_plan,
     _worst_cost,
+    helper,
+    kernel,
 )
 from rue.recursion.inner.table_kernels import _table, _table_row
 
@@ -30,8 +31,6 @@ from rue.recursion.inner.table_kernels import _table, _table_row
 FEW_ROOT_STEPS, ROOT_STEPS, LAST_STEPS = 8, 60, 12
 # Nodes between two checks whether to stop.
 NODES_PER_CHECK = 4096
-
-kernel, helper = compiled(fastmath=FAST)
 
 TableSearch = namedtuple(
     "TableSearch", "number active slot pick best_pick options option bound suffix gathered pointer depth occupancy base"
@@ -59,7 +58,7 @@ declare(Beliefs, "f1 f1 f1")
 
 TableMemory = namedtuple("TableMemory", "walk best search last beliefs flow plan column weight budget")
 TableMemory.__doc__ = (
-    """Memory of the search: also a plan and its cost, and the weights of a table. `budget` is a number of nodes."""
+    """Memory of the search: also a plan and its cost, the weights of a table, and a budget of nodes."""
 )
 declare(TableMemory, "HistoryWalk BestTree TableSearch LastTime Beliefs Flow i1 f1 f1 int")
 
@@ -132,7 +131,7 @@ def _improve_belief(tree, root, level, belief, beliefs, plan, column):
             _copy(beliefs.trial, beliefs.better)
         if bound >= level or tree.stop[0]:
             break
-        _tree_plan(tree, root, plan, column)
+        _plan_cost(tree, root, True, plan, column)
         if not _step_belief(beliefs.trial, column, level - now):
             break
     _copy(beliefs.better, belief)
@@ -153,12 +152,9 @@ def _step_belief(belief, column, gain):
         norm += (column[k] - mean) ** 2
     if not norm > 0.0:
         return False
-    total = 0.0
     for k in range(samples):
-        belief[k] = max(belief[k] + gain / norm * (column[k] - mean), LEAST)
-        total += belief[k]
-    for k in range(samples):
-        belief[k] /= total
+        belief[k] += gain / norm * (column[k] - mean)
+    _keep_positive(belief)
     return True
 
 
@@ -209,12 +205,8 @@ def _search(tree, layers, i, search, last, beliefs, best, nodes):
 @inlined
 def _next_picks(search, time, w, best, nodes):
     """Move to the next choices of the active slots of a time whose bound is below `best`, from slot w; −1 if none."""
-    pointer, gathered, suffix, bound = (
-        search.pointer[time],
-        search.gathered[time],
-        search.suffix[time],
-        search.bound[time],
-    )
+    pointer, gathered = search.pointer[time], search.gathered[time]
+    suffix, bound = search.suffix[time], search.bound[time]
     options, pick = search.options[time], search.pick[time]
     size = search.active[time]
     while 0 <= w < size:
@@ -404,12 +396,8 @@ def _order_slots(search, last, time, belief):
 def _branch(tree, layers, i, search, last, belief, best, nodes):
     """Branch over the slots of the last time in order; return the least cost below `best`, else `best`."""
     time = layers.steps - 1
-    pointer, gathered, suffix, bound = (
-        search.pointer[time],
-        search.gathered[time],
-        search.suffix[time],
-        search.bound[time],
-    )
+    pointer, gathered = search.pointer[time], search.gathered[time]
+    suffix, bound = search.suffix[time], search.bound[time]
     options, option, pick = search.options[time], search.option[time], search.pick[time]
     cost, partial, lowest, order = last.cost, last.partial, last.lowest, last.order
     samples = belief.size

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, pointers
 from rue.controllers import Part
 from rue.recursion.inner.matrix_kernels import COLUMNS
 from rue.recursion.inner.mixed_table_kernels import MixedMemory, TimeColumns, TimeCosts, improve_mixed_tables
@@ -25,6 +25,8 @@ from rue.solution import Run
 FIRST_BUDGET, BUDGET_GROWTH, LAST_BUDGET = 50_000, 10, 10**15
 # A bound visits all histories: some seconds for this number.
 MOST_HISTORIES = 3e7
+# Tables that the alternation starts from.
+FEW_STARTS = 2
 
 
 class DeterministicTables(OptionSet):
@@ -39,7 +41,7 @@ class DeterministicTables(OptionSet):
         tree.refuse_if(most > MOST_HISTORIES, ", all visited for a bound", f"{MOST_HISTORIES:.0e} or less")
         self.choices = np.diff(tree.model.choice_ptr)[tree.layers.state]  # of each slot
         self.choices[tree.end_slot] = 0
-        ptr = np.concatenate(([0], np.cumsum(self.choices)))
+        ptr = pointers(self.choices)
         self.tables = Tables(ptr, np.zeros(int(ptr[-1])))
         self.budget = FIRST_BUDGET
         self.spent = 0  # budgets spent since the last `try_harder`
@@ -75,16 +77,14 @@ class DeterministicTables(OptionSet):
         """Compute the rows of the options at some places from their tables."""
         table_rows(places, self.tree.model, self.tree.layers, self.tables, self.rows, self._flow())
 
-    def improve(self, places: Array, given: Round) -> None:
-        """Branch and bound at each place."""
-        memory = self.take_memory()
+    def search(self, places: Array, given: Round, memory: Any) -> int:
+        """Branch and bound at each place; return the number of nodes."""
+        tree, memory = self.tree, memory._replace(budget=self.budget)
         nodes, spent = improve_tables(
-            places, self.tree.model, self.tree.layers, self.tables, self.rows, given, self.found,
-            memory._replace(budget=self.budget),
+            places, tree.model, tree.layers, self.tables, self.rows, given, self.found, memory
         )  # fmt: skip
-        self.give_back(memory)
-        self.count(nodes)
         self.spent += spent
+        return int(nodes)
 
     def part(self, i: int, graph: GraphView) -> Part:
         """Return a node for each slot in use."""
@@ -156,7 +156,7 @@ class MixedTables(DeterministicTables):
     """Randomised policies of state and time; no worse than those they started from, and not proved best."""
 
     effort_name = "pivots"
-    starts = 2
+    starts = FEW_STARTS
 
     def begin_with(self, other: DeterministicTables, choice: Array) -> None:
         """Begin with the tables of others; in slots that they do not reach, with `choice[S]`."""
@@ -171,15 +171,12 @@ class MixedTables(DeterministicTables):
         self.table(i)[:] = weight
         self.make_rows(np.array([i]))
 
-    def improve(self, places: Array, given: Round) -> None:
-        """Alternation at each place."""
-        memory = self.take_memory()
-        pivots = improve_mixed_tables(
-            places, self.tree.model, self.tree.layers, self.tables, self.rows, given, self.found,
-            memory._replace(starts=self.starts),
-        )  # fmt: skip
-        self.give_back(memory)
-        self.count(pivots)
+    def search(self, places: Array, given: Round, memory: Any) -> int:
+        """Alternate at each place; return the number of pivots."""
+        tree, memory = self.tree, memory._replace(starts=self.starts)
+        return int(
+            improve_mixed_tables(places, tree.model, tree.layers, self.tables, self.rows, given, self.found, memory)
+        )
 
     def new_memory(self) -> Any:
         """Return memory of the alternation."""

@@ -21,13 +21,12 @@ class Template:
     def __init__(self, gap: float = TOLERANCE, nodes: int | None = None) -> None:
         self._gap, self._nodes = gap, nodes
         self.integral: list[Array] = []
-        self._lower: list[tuple[int, Number]] = []
-        self._upper: list[tuple[int, Number]] = []
         self._cost: list[Array] = []
-        self._row_lower: list[tuple[int, Number]] = []
-        self._row_upper: list[tuple[int, Number]] = []
         self._place: list[tuple[Array, Array]] = []
-        self._value: list[tuple[int, Number]] = []
+        # Blocks of numbers, under the names that `Program.change` knows.
+        self._number: dict[str, list[tuple[int, Number]]] = {
+            name: [] for name in ("value", "lower", "upper", "row_lower", "row_upper")
+        }
         self._columns, self._rows = 0, 0
         self._program: Program | None = None
 
@@ -35,8 +34,8 @@ class Template:
         self, count: int, *, lower: Number = 0.0, upper: Number = math.inf, cost: float = 0.0, integral: bool = False
     ) -> Array:
         """Add columns; return their indices."""
-        self._lower.append((count, lower))
-        self._upper.append((count, upper))
+        self._number["lower"].append((count, lower))
+        self._number["upper"].append((count, upper))
         self._cost.append(np.full(count, cost))
         self.integral.append(np.full(count, integral))
         self._columns += count
@@ -44,8 +43,8 @@ class Template:
 
     def rows(self, count: int, *, lower: Number = -math.inf, upper: Number = math.inf) -> Array:
         """Add rows; return their indices."""
-        self._row_lower.append((count, lower))
-        self._row_upper.append((count, upper))
+        self._number["row_lower"].append((count, lower))
+        self._number["row_upper"].append((count, upper))
         self._rows += count
         return np.arange(self._rows - count, self._rows)
 
@@ -53,13 +52,15 @@ class Template:
         """Put one coefficient for each pair; those put in the same place add up."""
         row, column = np.broadcast_arrays(row, column)
         self._place.append((row, column))
-        self._value.append((row.size, value))
+        self._number["value"].append((row.size, value))
 
     def fill(self, bounds: Bounds) -> dict[str, Array]:
         """Return all numbers, under the names that `Program.change` knows."""
-        parts = {"value": self._value, "lower": self._lower, "upper": self._upper}
-        parts |= {"row_lower": self._row_lower, "row_upper": self._row_upper}
-        return {name: _joined(part, bounds) for name, part in parts.items()}
+
+        def filled(count: int, number: Number) -> Array:
+            return np.broadcast_to(number(bounds) if callable(number) else number, count)
+
+        return {name: np.concatenate([filled(*block) for block in blocks]) for name, blocks in self._number.items()}
 
     def shape(self) -> dict[str, Array]:
         """Return what no terminal value changes, under the names that `Program` knows."""
@@ -77,9 +78,3 @@ class Template:
         else:
             self._program.change(**self.fill(bounds))
         return self._program.solve(seconds, start)
-
-
-def _joined(parts: list[tuple[int, Number]], bounds: Bounds) -> Array:
-    return np.concatenate([
-        np.broadcast_to(number(bounds) if callable(number) else number, count) for count, number in parts
-    ])  # fmt: skip
