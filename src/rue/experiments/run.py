@@ -100,24 +100,20 @@ def run_experiment(
         missing = [t for t in tasks if t.key not in there or (retry and there[t.key]["status"] == FAILED)]
         elsewhere = {_without_code(record.get("task", {})) for record in known.values()}
         again = sum(_without_code(task.describe()) in elsewhere for task in missing if task.key not in known)
-        # The errors of failed tasks, and None for the others.
-        errors = {key: _error_of(record) for key, record in there.items()}
         added = 0
         workers = _Processes(jobs) if executor is None else _GivenExecutor(executor)
         with closing(_perform_all(missing, workers, stop)) as results:
             for record, solution in results:
                 writer.add(record, solution)
                 added += 1
-                errors[record["key"]] = _error_of(record)
+                there[record["key"]] = record
                 if progress is not None:
-                    failed = sum(error is not None for error in errors.values())
-                    progress(Advance(len(errors), len(tasks), failed, record))
-    failures = [error for error in errors.values() if error is not None]
-    first = failures[0] if failures else ""
+                    progress(Advance(len(there), len(tasks), len(_errors(there)), record))
+    errors = _errors(there)
+    first = errors[0] if errors else ""
     return Summary(
-        total=len(tasks), done=len(errors) - len(failures), failed=len(failures), added=added,
-        seconds=time.perf_counter() - began, stopped=stop.is_set(), error=first, alike=failures.count(first),
-        again=again,
+        total=len(tasks), done=len(there) - len(errors), failed=len(errors), added=added,
+        seconds=time.perf_counter() - began, stopped=stop.is_set(), error=first, alike=errors.count(first), again=again,
     )  # fmt: skip
 
 
@@ -131,8 +127,9 @@ def _is_complete(task: Task, record: Record, store: Store) -> bool:
     return record["status"] == FAILED or not task.keep or store.solution_file(task.key).is_file()
 
 
-def _error_of(record: Record) -> str | None:
-    return str(record.get("error") or "no reason is known") if record["status"] == FAILED else None
+def _errors(records: Mapping[str, Record]) -> list[str]:
+    """Return the errors of failed tasks."""
+    return [str(one.get("error") or "no reason is known") for one in records.values() if one["status"] == FAILED]
 
 
 @contextmanager

@@ -13,7 +13,6 @@ failed tasks can be tried again. Group, size and paths are those of the present 
 
 import json
 import os
-import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from typing import IO, Any
 from rue._text import plain
 from rue.errors import BadFile, BadInput
 from rue.experiments.spec import Task
+from rue.experiments.toml import read_toml
 from rue.formats import load, save
 from rue.formats.writing import write_text
 from rue.solution import Solution
@@ -48,10 +48,7 @@ class Store:
         return list(latest.values())
 
     def current(self) -> tuple[list[Record], int]:
-        """Return the records of the experiment that was last run, and the number of its tasks without a record.
-
-        Group, size and problem are those of that experiment: they may have changed since a record was made.
-        """
+        """Return the records of the experiment that was last run, and the number of its tasks without a record."""
         records, path = self.records(), self.folder / TASKS
         if not path.is_file():
             return records, 0
@@ -82,10 +79,8 @@ class Store:
         return tuple(names)
 
     def _read_spec(self) -> dict[str, Any]:
-        try:
-            return tomllib.loads(self.spec)
-        except tomllib.TOMLDecodeError as error:
-            raise BadFile(f"{self.folder / SPEC}: it is no TOML ({error}); expected an experiment") from None
+        path = self.folder / SPEC
+        return read_toml(path, lambda table, _: table) if path.is_file() else {}
 
     def solution(self, key: str) -> Solution | None:
         """Return the solution of a task, or None if it was not kept."""
