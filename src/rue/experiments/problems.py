@@ -2,11 +2,11 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from rue.experiments.results import Results, method_labels, problem_of
+from rue.experiments.results import Results, read_runs
 from rue.experiments.store import FAILED, Record
 
 SAME = 1e-9  # regrets closer than this share of the largest are equal
@@ -17,7 +17,7 @@ class ProblemRuns:
     """All records of one problem, by method."""
 
     problem: str
-    records: Mapping[str, Record]
+    records: dict[str, Record]
     place: tuple[str, str] = ("", "")  # group and size
 
     @property
@@ -56,13 +56,8 @@ class ProblemRuns:
 
 def problems_of(records: Sequence[Record], results: Results) -> list[ProblemRuns]:
     """Return the records by problem, in the order of the results."""
-    label = method_labels(records)
-    found: dict[tuple[str, str], dict[str, Record]] = {}
-    for record in records:
-        found.setdefault(problem_of(record), {})[label[record["key"]]] = record
-    order = [(group.name, problem) for group in results.groups for problem in group.problems]
-    firsts = [next(iter(found[key].values())) for key in order]
-    return [
-        ProblemRuns(first["problem"], found[key], (first["group"], first["size"]))
-        for key, first in zip(order, firsts, strict=True)
-    ]
+    found: dict[tuple[str, str], ProblemRuns] = {}
+    for run in read_runs(records):
+        new = ProblemRuns(run.record["problem"], {}, (run.group, run.size))
+        found.setdefault((run.group, run.problem), new).records[run.label] = run.record
+    return [found[group.name, problem] for group in results.groups for problem in group.problems]

@@ -9,6 +9,7 @@ problems here.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Literal
 
 import numpy as np
@@ -37,22 +38,22 @@ class Order:
         """Return whether the order found here, the same or the other, is significant."""
         return self.p < SIGNIFICANT
 
+    @property
+    def here(self) -> str:
+        """Return what was found here instead, in words."""
+        return "equal" if self.found == "equal" else f"above it, p = {self.p:.2g}"
+
 
 def told_apart(published: Mapping[str, Mapping[str, float]], samples: Samples) -> Iterator[tuple[str, str, float]]:
     """Yield the pairs of methods with p < 0.05: the better, the worse, and p."""
     mean, deviation = published.get(samples, {}), published.get(f"{samples} deviation", {})
     problems = published.get("problems", {})
-    figures = {
-        name: Moments(int(problems[name]), mean[name], deviation[name])
-        for name in mean
-        if name in deviation and name in problems
-    }
-    for one, first in figures.items():
-        for other, second in figures.items():
-            if first.mean < second.mean:
-                p = t_test_of_moments(first, second)
-                if p < SIGNIFICANT:
-                    yield one, other, p
+    names = [name for name in mean if name in deviation and name in problems]
+    figures = {name: Moments(int(problems[name]), mean[name], deviation[name]) for name in names}
+    for one, other in permutations(names, 2):
+        p = t_test_of_moments(figures[one], figures[other])
+        if p < SIGNIFICANT:  # then its mean is lower too
+            yield one, other, p
 
 
 def compare_orders(group: Group, published: Mapping[str, Mapping[str, float]], samples: Samples) -> list[Order]:

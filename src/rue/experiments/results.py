@@ -56,12 +56,7 @@ class Group:
 
     def normalised(self, samples: Samples) -> Array:
         """Return the max regret, divided by the largest finite one of the reference methods on each problem."""
-        return self._normalised[samples]
-
-    @cached_property
-    def _normalised(self) -> Mapping[Samples, Array]:
-        chosen = [self.methods.index(name) for name in self.reference]
-        return {"train": _divided(self.train, chosen), "test": _divided(self.test, chosen)}
+        return _divided(self.regret(samples), self._of_reference(samples))
 
     @property
     def has_test(self) -> bool:
@@ -71,7 +66,7 @@ class Group:
     @cached_property
     def bound(self) -> Array:  # [problem]
         """Return the best lower bound of any method on the max regret of every policy; 0 if none is proved."""
-        return _largest(np.where(np.isnan(self.proved), 0.0, self.proved))
+        return np.asarray(np.fmax.reduce(self.proved, axis=1, initial=0.0))
 
     @cached_property
     def ratio(self) -> Array:
@@ -84,21 +79,18 @@ class Group:
 
     @cached_property
     def gap(self) -> Array:
-        """Return (max regret − bound) / max regret on the training samples, as `Solution.gap`.
-
-        It is 1 if no bound is proved, and infinite if the regret is.
-        """
+        """Return (max regret − bound) / max regret (train): 1 if no bound is proved, infinite if the regret is."""
         return np.where(np.isinf(self.train) & np.isinf(self.ratio), np.inf, 1.0 - 1.0 / self.ratio)
 
     @cached_property
     def contradictions(self) -> int:
         """Return the number of runs with less regret than was proved to be possible: one of the figures is wrong."""
-        bound = self.bound[:, np.newaxis]
-        return int((self.train < bound * (1 - BOUND_ROUNDING) - NO_REGRET).sum())
+        least = self.bound * (1 - BOUND_ROUNDING) - NO_REGRET
+        return int((self.train < least[:, np.newaxis]).sum())
 
     def of_size(self, size: str) -> Array:  # [problem]
         """Return which problems have this size."""
-        return np.array([one == size for one in self.problem_size], dtype=bool)
+        return np.asarray(np.array(self.problem_size) == size)
 
     def count(self, status: str) -> dict[str, int]:
         """Return the number of runs with this status by method; methods without such a run are left out."""
@@ -150,89 +142,59 @@ class Results:
     @classmethod
     def of(cls, records: Iterable[Record], reference: Sequence[str] = ()) -> "Results":
         """Make arrays of records; regrets are divided by the worst of the reference methods, all if none is named."""
-        runs = [_run(record) for record in {record["key"]: record for record in records}.values()]
+        runs = read_runs({record["key"]: record for record in records}.values())
         if not runs:
             raise BadInput("there are no records; expected an experiment of which something was run")
-        label = _labels(runs)
         names = sorted({run.group for run in runs}, key=_natural)
-        groups = [_group(name, [run for run in runs if run.group == name], label, reference) for name in names]
+        groups = [_group(name, [run for run in runs if run.group == name], reference) for name in names]
         return cls(tuple(groups), tuple(reference))
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The fields of a record that results are made of."""
+class Run:
+    """A record as results are made of it. Numbers of failed runs are NaN."""
 
-    key: str
-    group: str
-    size: str
-    problem: str  # unique
-    method: str
-    parameters: Mapping[str, Any]
-    limit: float
-    status: str
-    states: float
-    train: float
-    test: float
-    proved: float
-    seconds: float
-    processor: str
-
-
-def method_labels(records: Iterable[Record]) -> dict[str, str]:
-    """Return the name of each record's method in tables and figures, by key."""
-    return _labels([_run(record) for record in records])
-
-
-def problem_of(record: Record) -> tuple[str, str]:
-    """Return the group and the problem of a record, as the results name them."""
-    run = _run(record)
-    return run.group, run.problem
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        try:
+            task, failed = record["task"], record["status"] == FAILED
+            self.group: str = record["group"]
+            self.size: str = record["size"]
+            self.status: str = record["status"]
+            self.method: str = record["method"]
+            self.label = self.method  # see `read_runs`
+            self.parameters: Mapping[str, Any] = task["parameters"]
+            self.limit = float(task["seconds"])
+            self.problem = " | ".join(filter(None, (task["model"], task["test"], task["contents"])))  # unique
+            self.states = float(record.get("states", math.nan))
+            self.processor = str(record.get("machine", {}).get("processor", ""))
+            known: Record = {"max_regret": [math.nan] * 2, "seconds": math.nan} if failed else record
+            self.proved, self.train = map(float, known["max_regret"])
+            self.test = float((known.get("test") or {"max_regret": math.nan})["max_regret"])
+            self.seconds = float(known["seconds"])
+        except (KeyError, TypeError, ValueError) as error:
+            message = f"the record {record.get('key')} is not one of a task ({error!r}); expected those of a store"
+            raise BadInput(message) from None
 
 
-def _run(record: Record) -> _Run:
-    try:
-        task, failed = record["task"], record["status"] == FAILED
-        test = None if failed else record.get("test")
-        return _Run(
-            key=record["key"],
-            group=record["group"],
-            size=record["size"],
-            problem=" | ".join(filter(None, (task["model"], task["test"], task["contents"]))),
-            method=record["method"],
-            parameters=task["parameters"],
-            limit=float(task["seconds"]),
-            status=record["status"],
-            states=float(record.get("states", math.nan)),
-            train=math.nan if failed else float(record["max_regret"][1]),
-            test=math.nan if test is None else float(test["max_regret"]),
-            proved=math.nan if failed else float(record["max_regret"][0]),
-            seconds=math.nan if failed else float(record["seconds"]),
-            processor=str(record.get("machine", {}).get("processor", "")),
-        )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise BadInput(
-            f"the record {record.get('key')} is not one of a task ({error!r}); expected those of a store"
-        ) from None
+def read_runs(records: Iterable[Record]) -> list[Run]:
+    """Return the runs of records. Labels are short names of methods, with the parameters in which variants differ.
 
-
-def _labels(runs: Sequence[_Run]) -> dict[str, str]:
-    """Return a name for the method of each run, by key: the short name, with the parameters in which variants differ.
-
-    The time limit is part of the name only if a method ran on the same problem with two limits.
+    The time limit is part of the label only if a method ran on the same problem with two limits.
     """
-    parameters: dict[str, dict[str, Mapping[str, Any]]] = {}
+    runs = [Run(record) for record in records]
+    variants: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
-        parameters.setdefault(run.method, {})[json.dumps(run.parameters, sort_keys=True)] = run.parameters
-    apart = {method: _differences(list(variants.values())) for method, variants in parameters.items()}
-    label = {run.key: run.method + _in_brackets(run.parameters, apart[run.method]) for run in runs}
+        variants.setdefault(run.method, []).append(run.parameters)
+    apart = {method: _differences(parameters) for method, parameters in variants.items()}
     limits: dict[tuple[str, str], set[float]] = {}
     for run in runs:
-        limits.setdefault((label[run.key], run.problem), set()).add(run.limit)
-    several = {name for (name, _), values in limits.items() if len(values) > 1}
-    return {
-        run.key: f"{label[run.key]} in {run.limit:g} s" if label[run.key] in several else label[run.key] for run in runs
-    }
+        values = ", ".join(f"{key}={run.parameters.get(key)}" for key in apart[run.method])
+        run.label = f"{run.method} ({values})" if values else run.method
+        limits.setdefault((run.label, run.problem), set()).add(run.limit)
+    several = {label for (label, _), values in limits.items() if len(values) > 1}
+    for run in runs:
+        run.label += f" in {run.limit:g} s" if run.label in several else ""
+    return runs
 
 
 def _differences(variants: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -240,12 +202,8 @@ def _differences(variants: Sequence[Mapping[str, Any]]) -> list[str]:
     return [key for key in keys if len({json.dumps(variant.get(key)) for variant in variants}) > 1]
 
 
-def _in_brackets(parameters: Mapping[str, Any], keys: Sequence[str]) -> str:
-    return f" ({', '.join(f'{key}={parameters.get(key)}' for key in keys)})" if keys else ""
-
-
-def _group(name: str, runs: Sequence[_Run], label: Mapping[str, str], reference: Sequence[str]) -> Group:
-    short = {label[run.key]: run.method for run in runs}
+def _group(name: str, runs: Sequence[Run], reference: Sequence[str]) -> Group:
+    short = {run.label: run.method for run in runs}
     methods = sorted(short, key=lambda one: _method_order(one, short[one], reference))
     named = tuple(one for one in methods if short[one] in reference or one in reference)
     states: dict[str, float] = {}
@@ -260,7 +218,7 @@ def _group(name: str, runs: Sequence[_Run], label: Mapping[str, str], reference:
     table = {what: np.full((len(problems), len(methods)), np.nan) for what in ("train", "test", "proved", "seconds")}
     status = np.full((len(problems), len(methods)), MISSING, dtype=object)
     for run in runs:
-        place = row[run.problem], column[label[run.key]]
+        place = row[run.problem], column[run.label]
         status[place] = run.status
         for what, array in table.items():
             array[place] = getattr(run, what)
@@ -278,26 +236,19 @@ def _group(name: str, runs: Sequence[_Run], label: Mapping[str, str], reference:
     )
 
 
-def _divided(regret: Array, reference: Sequence[int]) -> Array:
+def _divided(regret: Array, reference: Array) -> Array:
     """Return regrets divided by the largest of the reference; the module docstring tells what is 0, infinite or NaN."""
-    chosen = regret[:, reference]
-    worst = _largest_finite(chosen)[:, np.newaxis]
+    worst = _largest_finite(reference)[:, np.newaxis]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(worst <= NO_REGRET, 0.0, regret / worst)
     share = np.where(np.isinf(regret), np.inf, share)
-    nothing = np.isnan(chosen).all(axis=1)[:, np.newaxis]
+    nothing = np.isnan(reference).all(axis=1)[:, np.newaxis]
     return np.where(np.isnan(regret) | nothing, np.nan, share)
-
-
-def _largest(table: Array) -> Array:  # [row]
-    """Return the largest number of each row; NaN if there is none."""
-    most = np.where(np.isnan(table), -np.inf, table).max(axis=1, initial=-np.inf)
-    return np.where(most == -np.inf, np.nan, most)
 
 
 def _largest_finite(table: Array) -> Array:  # [row]
     """Return the largest finite number of each row; NaN if there is none."""
-    return _largest(np.where(np.isinf(table), np.nan, table))
+    return np.asarray(np.fmax.reduce(np.where(np.isfinite(table), table, np.nan), axis=1))
 
 
 def _method_order(label: str, short: str, reference: Sequence[str]) -> tuple[object, ...]:

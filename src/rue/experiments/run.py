@@ -67,13 +67,13 @@ class Summary:
     again: int = 0  # tasks that were missing, but that another version of rue had done
 
     def __str__(self) -> str:
-        failed = f", {self.failed} failed (--retry does them again)" if self.failed else ""
-        stopped = "; stopped, the same command goes on" if self.stopped else ""
+        text = f"{self.done} of {self.total} runs are done"
+        text += f", {self.failed} failed (--retry does them again)" if self.failed else ""
+        text += f"; {self.added} in {self.seconds:.0f} s now"
+        text += f"; the store also has {self.again} of them by another version of rue" if self.again else ""
+        text += "; stopped, the same command goes on" if self.stopped else ""
         runs = "1 run" if self.alike == 1 else f"{self.alike} runs"
-        error = f"; the first error, of {runs}: {' '.join(self.error.split())}" if self.failed else ""
-        now = f"{self.added} in {self.seconds:.0f} s now"
-        again = f"; the store also has {self.again} of them by another version of rue" if self.again else ""
-        return f"{self.done} of {self.total} runs are done{failed}; {now}{again}{stopped}{error}"
+        return text + (f"; the first error, of {runs}: {' '.join(self.error.split())}" if self.failed else "")
 
 
 def run_experiment(
@@ -85,47 +85,36 @@ def run_experiment(
     retry: bool = False,
     progress: Callable[[Advance], None] | None = None,
 ) -> Summary:
-    """Perform all tasks that the store does not have yet; with `retry`, also those that failed. Return a summary.
+    """Perform all tasks that the store does not have yet, with `retry` also those that failed, and return a summary.
 
-    Tasks are performed by `jobs` processes, or by an `executor` of any kind. Ctrl-C stops; all finished records are in
-    the store.
+    Ctrl-C stops; all finished records are in the store.
     """
     began = time.perf_counter()
     whole_number("jobs", jobs, 1)
     tasks = experiment.tasks()
     store = Store(Path(folder))
     with store.writing() as writer, _stop_on_signals() as stop:
-        known = writer.known()
-        writer.keep_spec(experiment.text, map(_place, tasks))
+        known = {record["key"]: record for record in store.records()}
+        writer.keep_spec(experiment.text, tasks)
         there = {t.key: known[t.key] for t in tasks if t.key in known and _is_complete(t, known[t.key], store)}
         missing = [t for t in tasks if t.key not in there or (retry and there[t.key]["status"] == FAILED)]
         elsewhere = {_without_code(record.get("task", {})) for record in known.values()}
         again = sum(_without_code(task.describe()) in elsewhere for task in missing if task.key not in known)
-        # The errors of failed tasks, and None for the others.
-        errors = {key: _error_of(record) for key, record in there.items()}
         added = 0
         workers = _Processes(jobs) if executor is None else _GivenExecutor(executor)
         with closing(_perform_all(missing, workers, stop)) as results:
             for record, solution in results:
                 writer.add(record, solution)
                 added += 1
-                errors[record["key"]] = _error_of(record)
+                there[record["key"]] = record
                 if progress is not None:
-                    failed = sum(error is not None for error in errors.values())
-                    progress(Advance(len(errors), len(tasks), failed, record))
-    failures = [error for error in errors.values() if error is not None]
-    first = failures[0] if failures else ""
+                    progress(Advance(len(there), len(tasks), len(_errors(there)), record))
+    errors = _errors(there)
+    first = errors[0] if errors else ""
     return Summary(
-        total=len(tasks), done=len(errors) - len(failures), failed=len(failures), added=added,
-        seconds=time.perf_counter() - began, stopped=stop.is_set(), error=first, alike=failures.count(first),
-        again=again,
+        total=len(tasks), done=len(there) - len(errors), failed=len(errors), added=added,
+        seconds=time.perf_counter() - began, stopped=stop.is_set(), error=first, alike=errors.count(first), again=again,
     )  # fmt: skip
-
-
-def _place(task: Task) -> dict[str, str]:
-    """Return the group and size of a task in this experiment."""
-    problem = task.problem
-    return {"key": task.key, "group": problem.group, "size": problem.size, "problem": problem.model}
 
 
 def _without_code(task: Mapping[str, Any]) -> str:
@@ -135,11 +124,12 @@ def _without_code(task: Mapping[str, Any]) -> str:
 
 def _is_complete(task: Task, record: Record, store: Store) -> bool:
     """Return whether the store has all of a task: its record, and its solution if that is to be kept."""
-    return record["status"] == FAILED or not task.keep or store.has_solution(task.key)
+    return record["status"] == FAILED or not task.keep or store.solution_file(task.key).is_file()
 
 
-def _error_of(record: Record) -> str | None:
-    return str(record.get("error") or "no reason is known") if record["status"] == FAILED else None
+def _errors(records: Mapping[str, Record]) -> list[str]:
+    """Return the errors of failed tasks."""
+    return [str(one.get("error") or "no reason is known") for one in records.values() if one["status"] == FAILED]
 
 
 @contextmanager
@@ -162,7 +152,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
 def _perform_all(tasks: Iterable[Task], workers: "_Workers", stop: threading.Event) -> Generator[Done]:
     """Yield the results in the order in which the tasks end; tasks that lost their worker come last, one by one."""
     lost: list[Task] = []
-    with workers:
+    with closing(workers):
         for task, result in _as_they_end(deque(tasks), workers, stop):
             if result is None:
                 lost.append(task)
@@ -182,10 +172,10 @@ def _as_they_end(todo: deque[Task], workers: "_Workers", stop: threading.Event) 
     """Yield the tasks that have ended, until all have or the run is stopped."""
     ended: list[Ended] = []
     while not stop.is_set():
-        while todo and workers.busy < workers.window:
+        while todo and len(workers.running) < workers.window:
             workers.submit(todo.popleft())
         yield from ended  # workers have their next tasks while records are written
-        if not workers.busy:
+        if not workers.running:
             return
         everything = workers.wait(POLL_SECONDS)
         ended = [(task, done) for task, done in everything if done is None or done[0]["status"] != Status.INTERRUPTED]
@@ -197,55 +187,49 @@ class _Processes:
 
     def __init__(self, jobs: int) -> None:
         self.window = jobs
+        self.running: dict[Connection, Task] = {}
         self._context = multiprocessing.get_context("spawn")
-        self._idle: dict[Connection, BaseProcess] = {}
-        self._running: dict[Connection, tuple[BaseProcess, Task]] = {}
-
-    @property
-    def busy(self) -> int:
-        """Return the number of tasks that have not ended."""
-        return len(self._running)
+        self._process: dict[Connection, BaseProcess] = {}
+        self._idle: list[Connection] = []
 
     def submit(self, task: Task) -> None:
         """Give a task to an idle process, or to a new one."""
-        pipe, process = self._idle.popitem() if self._idle else self._start()
-        self._running[pipe] = process, task
+        pipe = self._idle.pop() if self._idle else self._start()
+        self.running[pipe] = task
         with suppress(OSError):  # the process has just died: `wait` finds that
             pipe.send(task)
 
     def wait(self, seconds: float) -> list[Ended]:
         """Wait until a task ends, for `seconds` at most. Return the tasks that have ended."""
-        return [self._receive(pipe) for pipe in wait_for_connections(list(self._running), seconds)]  # type: ignore[arg-type]
+        return [self._receive(pipe) for pipe in wait_for_connections(list(self.running), seconds)]  # type: ignore[arg-type]
 
     def _receive(self, pipe: Connection) -> Ended:
-        process, task = self._running.pop(pipe)
+        task = self.running.pop(pipe)
         try:
             result: Done = pipe.recv()
         except (EOFError, OSError):
             pipe.close()
-            process.join()
+            self._process.pop(pipe).join()
             return task, None
-        self._idle[pipe] = process
+        self._idle.append(pipe)
         return task, result
 
-    def _start(self) -> tuple[Connection, BaseProcess]:
+    def _start(self) -> Connection:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs, perform))
         with _ctrl_c_held_back():
             process.start()
         theirs.close()  # so that the end of the process is the end of the pipe
-        return ours, process
+        self._process[ours] = process
+        return ours
 
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """End all processes; those with a task are killed."""
-        for process, _task in self._running.values():
-            process.kill()
-        ending = self._idle | {pipe: process for pipe, (process, _) in self._running.items()}
-        for pipe in ending:
+        for pipe in self.running:
+            self._process[pipe].kill()
+        for pipe in self._process:
             pipe.close()
-        for process in ending.values():
+        for process in self._process.values():
             process.join()
 
 
@@ -272,30 +256,23 @@ class _GivenExecutor:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._running: dict[Future[Done], Task] = {}
-
-    @property
-    def busy(self) -> int:
-        """Return the number of tasks that have not ended."""
-        return len(self._running)
+        self.running: dict[Future[Done], Task] = {}
 
     def submit(self, task: Task) -> None:
         """Hand out a task."""
         try:
-            self._running[self._executor.submit(perform, task)] = task
+            self.running[self._executor.submit(perform, task)] = task
         except (BrokenExecutor, RuntimeError) as error:
             raise BadInput(f"the executor takes no more tasks ({error}); what was done is in the store") from None
 
     def wait(self, seconds: float) -> list[Ended]:
         """Wait until a task ends, for `seconds` at most. Return the tasks that have ended."""
-        ended, _ = wait_for_futures(self._running, seconds, FIRST_COMPLETED)
-        return [(self._running.pop(future), _result(future)) for future in ended]
+        ended, _ = wait_for_futures(self.running, seconds, FIRST_COMPLETED)
+        return [(self.running.pop(future), _result(future)) for future in ended]
 
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """Cancel what has not begun; what has begun is the executor's to end."""
-        for future in self._running:
+        for future in self.running:
             future.cancel()
 
 

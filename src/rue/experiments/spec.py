@@ -27,11 +27,12 @@ changed parameter or another version of rue makes a new task; a changed name or 
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rue import parsing
 from rue._check import one_of, real_number, whole_number
@@ -82,7 +83,7 @@ class Task:
     problem: Problem
     solver: Solver
     seconds: float
-    keep: bool = False  # whether the store gets the solution too
+    keep: bool = False  # whether the store keeps the solution too
     code: str = field(default_factory=code_version)  # the version of rue that must perform it
 
     @cached_property
@@ -143,9 +144,9 @@ class Problems:
             self._check_domain()
 
     def _check_model(self) -> None:
-        given = [f.name for f in fields(self) if f.name in OF_DOMAINS and getattr(self, f.name) != f.default]
-        if given:
-            raise BadInput(f"{given[0]} is given with the model {self.model}; expected it with a domain only")
+        for f in fields(self):
+            if f.name in OF_DOMAINS and getattr(self, f.name) != f.default:
+                raise BadInput(f"{f.name} is given with the model {self.model}; expected it with a domain only")
         if isinstance(self.test, int):
             raise BadInput(f"test is {self.test} with the model {self.model}; expected another model to test on")
 
@@ -168,10 +169,17 @@ class Problems:
     def expand(self, folder: Path, *, own_name: bool = False) -> Iterator[Problem]:
         """Yield the problems, size by size. With a name of its own, parameters shared by all sizes are not repeated."""
         hash_of = cache(_hash)  # each file is read once for all problems that share it
-        test = _Source(str(self.test or "")) if not isinstance(self.test, str) else _file_source(folder, self.test)
+        test_files = (_file(folder, self.test),) if isinstance(self.test, str) else ()
+        test = str(test_files[0]) if test_files else str(self.test or "")
+
+        def problem(name: str, size: str, model: str, model_files: tuple[Path, ...]) -> Problem:
+            files = model_files + test_files
+            contents = _contents(map(hash_of, files)) if files else ""
+            return Problem(self.name or name, size, model, test, contents, tuple(map(str, files)))
+
         if self.model:
-            model = _file_source(folder, self.model)
-            yield _problem(self.name or Path(self.model).stem, "", model, test, hash_of)
+            path = _file(folder, self.model)
+            yield problem(path.stem, "", str(path), (path,))
             return
         drawn = {"samples": self.samples, "pool": self.pool, "by": self.by if self.pool else None}
         extra = "".join(f",{key}={value}" for key, value in drawn.items() if value is not None)
@@ -182,16 +190,17 @@ class Problems:
                 for count in (self.samples, self.pool, self.test):
                     if isinstance(count, int):
                         domain.check_samples(count)
-                model = _domain_source(folder, domain, extra)
-                yield _problem(self.name or domain.name, _size_in_words(size, shared), model, test, hash_of)
+                files = _domain_files(folder, domain)
+                whole: dict[str, Any] = {name: str(path) for name, path in files.items()}
+                model = replace(domain, **whole).spec + extra
+                yield problem(domain.name, _size_in_words(size, shared), model, tuple(files.values()))
 
     @property
     def count(self) -> int:
         """Return the number of problems."""
         if self.model:
             return 1
-        seeds = self.seeds
-        return len(self.sizes) * (seeds if isinstance(seeds, int) else len(seeds or ()))
+        return len(self.sizes) * (self.seeds if isinstance(self.seeds, int) else len(self.seeds or ()))
 
     def _seeds(self) -> Sequence[int]:
         if isinstance(self.seeds, int) and not isinstance(self.seeds, bool):
@@ -214,7 +223,7 @@ class Experiment:
     seconds: float = 600.0
     keep: int = 1  # solutions are kept for this number of problems of each size
     reference: Sequence[str] = ()  # regrets are divided by the worst of these methods; all, if none is named
-    folder: Path = field(default=Path())  # of relative paths
+    folder: Path = Path()  # of relative paths
     text: str = ""  # of the file it was read from
 
     def __post_init__(self) -> None:
@@ -226,7 +235,7 @@ class Experiment:
         if not isinstance(problems, list | tuple) or not problems or not all(isinstance(p, Problems) for p in problems):
             raise BadInput(NO_PROBLEMS)
         for table in self.problems:
-            solvers += [] if table.methods is None else _solvers(table.methods)
+            solvers += _solvers(table.methods) if table.methods else []
         if not isinstance(self.reference, list | tuple):
             raise BadInput(f"reference is {self.reference!r}; expected a list of methods")
         for name in self.reference:
@@ -234,23 +243,19 @@ class Experiment:
 
     def tasks(self) -> list[Task]:
         """Return all tasks, problem by problem, so that processes can reuse a problem."""
-        count = sum(
-            table.count * len(self.methods if table.methods is None else table.methods) for table in self.problems
-        )
+        count = sum(table.count * len(table.methods or self.methods) for table in self.problems)
         if count > MOST_TASKS:
             raise BadInput(f"the experiment has {count} tasks; expected at most {MOST_TASKS}: fewer sizes or seeds")
         tasks: dict[str, Task] = {}
         for number, table in enumerate(self.problems):
-            try:
+            with _errors_of_table(number):
                 for task in self._tasks_of(table):
                     tasks[task.key] = _merged(tasks.get(task.key, task), task)
-            except RueError as error:
-                raise BadInput(f"problems, table {number + 1}: {error}") from None
         return list(tasks.values())
 
     def _tasks_of(self, table: Problems) -> Iterator[Task]:
-        solvers = _solvers(self.methods if table.methods is None else table.methods)
-        seconds = _seconds(self.seconds if table.seconds is None else table.seconds)
+        solvers = _solvers(table.methods or self.methods)
+        seconds = float(self.seconds if table.seconds is None else table.seconds)
         seen: dict[str, int] = {}
         own_name = bool(table.name) and [other.name for other in self.problems].count(table.name) == 1
         for problem in table.expand(self.folder, own_name=own_name):
@@ -274,8 +279,14 @@ def read_spec(path: str | Path) -> Experiment:
     """Read an experiment from a TOML file. Unknown names are errors."""
 
     def make(table: dict[str, Any], text: str) -> Experiment:
-        parts = _problem_tables(table.pop("problems", None))
-        experiment: Experiment = _from_table(Experiment, {**table, "problems": parts}, "an experiment")
+        parts = table.get("problems")
+        if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
+            raise BadInput(NO_PROBLEMS)
+        problems = []
+        for number, part in enumerate(parts):
+            with _errors_of_table(number):
+                problems.append(_from_table(Problems, part, "problems"))
+        experiment: Experiment = _from_table(Experiment, table | {"problems": problems}, "an experiment")
         experiment = replace(experiment, folder=Path(path).parent, text=text)
         experiment.tasks()  # so that errors are found before anything runs
         return experiment
@@ -283,16 +294,13 @@ def read_spec(path: str | Path) -> Experiment:
     return read_toml(path, make)
 
 
-def _problem_tables(tables: Any) -> list[Problems]:
-    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise BadInput(NO_PROBLEMS)
-    parts = []
-    for number, table in enumerate(tables):
-        try:
-            parts.append(_from_table(Problems, table, "problems"))
-        except BadInput as error:
-            raise BadInput(f"problems, table {number + 1}: {error}") from None
-    return parts
+@contextmanager
+def _errors_of_table(number: int) -> Iterator[None]:
+    """Say in errors which table [[problems]] they are about."""
+    try:
+        yield
+    except RueError as error:
+        raise BadInput(f"problems, table {number + 1}: {error}") from None
 
 
 def _from_table(kind: type, table: Mapping[str, Any], what: str) -> Any:
@@ -301,7 +309,7 @@ def _from_table(kind: type, table: Mapping[str, Any], what: str) -> Any:
         if key not in names:
             raise unknown_name(f"name in {what}", key, names)
     for f in fields(kind):
-        if f.default is MISSING and f.default_factory is MISSING and f.name not in table:
+        if f.default is MISSING and f.name not in table:
             raise BadInput(f"{f.name} is missing; expected it in {what}")
     return kind(**table)
 
@@ -345,32 +353,14 @@ def _size_in_words(size: Mapping[str, Any], shared: Set[str]) -> str:
     return ", ".join(words + [f"{key}={size[key]}" for key in own])
 
 
-class _Source(NamedTuple):
-    """A model as on the command line, and the files in it."""
-
-    text: str
-    files: tuple[Path, ...] = ()
-
-
-def _problem(group: str, size: str, model: _Source, test: _Source, hash_of: Callable[[Path], bytes]) -> Problem:
-    files = model.files + test.files
-    contents = _contents(map(hash_of, files)) if files else ""
-    return Problem(group, size, model.text, test.text, contents, tuple(map(str, files)))
-
-
-def _file_source(folder: Path, name: str) -> _Source:
-    path = _file(folder, name)
-    return _Source(str(path), (path,))
-
-
-def _domain_source(folder: Path, domain: Domain, extra: str) -> _Source:
+def _domain_files(folder: Path, domain: Domain) -> dict[str, Path]:
+    """Return the files that a domain reads, by the name of the parameter."""
     names = [name for name in domain.file_parameters if getattr(domain, name) is not None]
     files = {name: _file(folder, getattr(domain, name)) for name in names}
     for name, path in files.items():
         if "," in str(path) or str(path) != str(path).strip():
             raise BadInput(f"{name} is {str(path)!r}; expected a path without commas and without spaces at its end")
-    whole: dict[str, Any] = {name: str(path) for name, path in files.items()}
-    return _Source(replace(domain, **whole).spec + extra, tuple(files.values()))
+    return files
 
 
 def _file(folder: Path, name: str) -> Path:

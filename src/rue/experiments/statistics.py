@@ -21,6 +21,7 @@ as long, and the name of its seed depends on the version of scipy.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -131,20 +132,17 @@ def wilcoxon_test(first: Array, second: Array) -> float:
     p = P(W ≤ w): w is the sum of the ranks of the positive differences, W that sum with random signs. Infinite figures
     are above all finite ones, by more than any finite difference.
     """
-    with np.errstate(invalid="ignore"):
-        difference = first - second
-    difference = np.where(np.isnan(difference), 0.0, difference)  # both infinite: equal
-    if not difference.size:
-        return math.nan
-    size = np.abs(difference)
     from scipy import stats  # slow to import
 
-    rank = stats.rankdata(np.where(size <= TIE, 0.0, size))
-    differs = size > TIE
-    rank, positive = rank[differs], difference[differs] > 0
+    if not first.size:
+        return math.nan
+    with np.errstate(invalid="ignore"):
+        difference = first - second
+    difference[~(np.abs(difference) > TIE)] = 0.0  # also NaN: both are infinite, so equal
+    rank = stats.rankdata(np.abs(difference))[difference != 0]
     if not rank.size:
         return 1.0
-    w = float(rank[positive].sum())
+    w = float(rank[difference[difference != 0] > 0].sum())
     if rank.size <= MOST_EXACT:
         return _chance_of_at_most(w, rank)
     return float(stats.norm.cdf((w - rank.sum() / 2) / math.sqrt(float((rank**2).sum()) / 4)))
@@ -153,13 +151,10 @@ def wilcoxon_test(first: Array, second: Array) -> float:
 def _chance_of_at_most(w: float, rank: Array) -> float:
     """Return P(W ≤ w) if each rank counts with probability 1/2. Ranks are multiples of 1/2, so there are few sums."""
     twice = np.rint(2 * rank).astype(np.int64)
-    chance = np.zeros(int(twice.sum()) + 1)
-    chance[0] = 1.0
-    top = 0
+    chance = np.ones(1)  # of each sum of the ranks so far
     for r in twice.tolist():
-        chance[r : top + r + 1] += chance[: top + 1].copy()
-        chance[: top + r + 1] /= 2
-        top += r
+        none = np.zeros(r)
+        chance = (np.concatenate([chance, none]) + np.concatenate([none, chance])) / 2
     return min(float(chance[: round(2 * w) + 1].sum()), 1.0)
 
 
@@ -175,23 +170,18 @@ def holm(p: Array) -> Array:
 def compare_methods(figures: Array) -> PairwiseTests:
     """Test all ordered pairs of the methods of figures [problem, method], each on the problems that both have."""
     known, finite = ~np.isnan(figures), np.isfinite(figures)
+    pairs, finite_pairs = (use.T.astype(np.int64) @ use.astype(np.int64) for use in (known, finite))
     difference = _of_pairs(figures, finite, 1, lambda one, other: float(one.mean()) - float(other.mean()))
     t, wilcoxon = _of_pairs(figures, finite, 2, t_test), _of_pairs(figures, known, 2, wilcoxon_test)
-    return PairwiseTests(_pairs(known), _pairs(finite), difference, t, wilcoxon, holm(t), holm(wilcoxon))
-
-
-def _pairs(use: Array) -> Array:  # [method, method]
-    """Return the number of problems that both methods have."""
-    return np.asarray(use.T.astype(np.int64) @ use.astype(np.int64))
+    return PairwiseTests(pairs, finite_pairs, difference, t, wilcoxon, holm(t), holm(wilcoxon))
 
 
 def _of_pairs(figures: Array, use: Array, least: int, result: Callable[[Array, Array], float]) -> Array:
     """Return a result for each ordered pair of methods on the problems of both; NaN if these are fewer than `least`."""
     methods = figures.shape[1]
     table = np.full((methods, methods), np.nan)
-    for i in range(methods):
-        for j in range(methods):
-            both = use[:, i] & use[:, j]
-            if i != j and both.sum() >= least:
-                table[i, j] = result(figures[both, i], figures[both, j])
+    for i, j in permutations(range(methods), 2):
+        both = use[:, i] & use[:, j]
+        if both.sum() >= least:
+            table[i, j] = result(figures[both, i], figures[both, j])
     return table

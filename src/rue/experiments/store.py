@@ -13,8 +13,7 @@ failed tasks can be tried again. Group, size and paths are those of the present 
 
 import json
 import os
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,8 @@ from typing import IO, Any
 
 from rue._text import plain
 from rue.errors import BadFile, BadInput
+from rue.experiments.spec import Task
+from rue.experiments.toml import read_toml
 from rue.formats import load, save
 from rue.formats.writing import write_text
 from rue.solution import Solution
@@ -29,8 +30,7 @@ from rue.solution import Solution
 Record = dict[str, Any]
 RECORDS, SOLUTIONS, LOCK = "records.jsonl", "solutions", "lock"
 SPEC, TASKS = "spec.toml", "tasks.jsonl"
-# Fields of a task in tasks.jsonl, beside its key.
-PRESENT = ("group", "size", "problem")
+PRESENT = ("key", "group", "size", "problem")  # of a task in tasks.jsonl
 FAILED = "failed"
 
 
@@ -48,14 +48,11 @@ class Store:
         return list(latest.values())
 
     def current(self) -> tuple[list[Record], int]:
-        """Return the records of the experiment that was last run, and the number of its tasks without a record.
-
-        Group, size and problem are those of that experiment: they may have changed since a record was made.
-        """
+        """Return the records of the experiment that was last run, and the number of its tasks without a record."""
         records, path = self.records(), self.folder / TASKS
         if not path.is_file():
             return records, 0
-        tasks = {task["key"]: task for task in _lines(path, "a task", ("key", *PRESENT))}
+        tasks = {task["key"]: task for task in _lines(path, "a task", PRESENT)}
         records = [record | tasks[record["key"]] for record in records if record["key"] in tasks]
         return records, len(tasks) - len(records)
 
@@ -71,36 +68,32 @@ class Store:
     @property
     def title(self) -> str:
         """Return the title of the experiment, or the name of the folder."""
-        return str(self._table().get("title") or self.folder.name)
+        return str(self._read_spec().get("title") or self.folder.name)
 
     @property
     def reference(self) -> tuple[str, ...]:
         """Return the reference methods that the experiment names: regrets are divided by the worst of them."""
-        names = self._table().get("reference", [])
+        names = self._read_spec().get("reference", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise BadFile(f"{self.folder / SPEC}: reference is {names!r}; expected a list of methods")
         return tuple(names)
 
-    def _table(self) -> dict[str, Any]:
-        try:
-            return tomllib.loads(self.spec)
-        except tomllib.TOMLDecodeError as error:
-            raise BadFile(f"{self.folder / SPEC}: it is no TOML ({error}); expected an experiment") from None
+    def _read_spec(self) -> dict[str, Any]:
+        path = self.folder / SPEC
+        return read_toml(path, lambda table, _: table) if path.is_file() else {}
 
     def solution(self, key: str) -> Solution | None:
         """Return the solution of a task, or None if it was not kept."""
-        if not self.has_solution(key):
+        path = self.solution_file(key)
+        if not path.is_file():
             return None
-        solution = load(self._solution_file(key))
+        solution = load(path)
         if not isinstance(solution, Solution):
-            raise BadFile(f"{self._solution_file(key)}: it holds a {type(solution).__name__}; expected a solution")
+            raise BadFile(f"{path}: it holds a {type(solution).__name__}; expected a solution")
         return solution
 
-    def has_solution(self, key: str) -> bool:
-        """Return whether the solution of a task was kept."""
-        return self._solution_file(key).is_file()
-
-    def _solution_file(self, key: str) -> Path:
+    def solution_file(self, key: str) -> Path:
+        """Return where the solution of a task is, if it was kept."""
         return self.folder / SOLUTIONS / f"{key}.rue"
 
     @contextmanager
@@ -119,7 +112,8 @@ class Store:
             except OSError:
                 message = f"{self.folder}: another run is writing to this store; expected it to end first"
                 raise BadInput(message) from None
-            _cut_off_incomplete_line(self.folder / RECORDS, stream)
+            complete = (self.folder / RECORDS).read_bytes().rfind(b"\n") + 1
+            stream.truncate(complete)  # a writer that died left an incomplete last line
             yield Writer(self, stream)
 
 
@@ -130,17 +124,11 @@ class Writer:
     store: Store
     stream: IO[bytes] = field(repr=False)
 
-    def known(self) -> dict[str, Record]:
-        """Return the records of the store, by key."""
-        return {record["key"]: record for record in self.store.records()}
-
     def add(self, record: Record, solution: Solution | None = None) -> None:
         """Write a record to the disk; its solution first, so that no record is without its solution."""
         if solution is not None:
-            try:
-                save(self.store._solution_file(record["key"]), solution)
-            except BadInput as error:
-                raise BadInput(f"{error}; what was there is as it was") from None
+            with _old_file_stays():
+                save(self.store.solution_file(record["key"]), solution)
         line = json.dumps(plain(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         file = self.stream.fileno()
         before = os.fstat(file).st_size
@@ -153,14 +141,22 @@ class Writer:
             os.ftruncate(file, before)
             raise _cannot_write(self.store.folder, error) from None
 
-    def keep_spec(self, text: str, tasks: Iterable[Mapping[str, str]]) -> None:
-        """Write the text of the experiment and its tasks (`key`, `group`, `size`, `problem`) beside the records."""
-        lines = [json.dumps(task, ensure_ascii=False) + "\n" for task in tasks]
-        try:
+    def keep_spec(self, text: str, tasks: Iterable[Task]) -> None:
+        """Write the text of the experiment and its tasks beside the records."""
+        present = [(task.key, task.problem.group, task.problem.size, task.problem.model) for task in tasks]
+        lines = [json.dumps(dict(zip(PRESENT, one, strict=True)), ensure_ascii=False) + "\n" for one in present]
+        with _old_file_stays():
             write_text(self.store.folder / TASKS, "".join(lines))
             write_text(self.store.folder / SPEC, text)
-        except BadInput as error:
-            raise BadInput(f"{error}; what was there is as it was") from None
+
+
+@contextmanager
+def _old_file_stays() -> Iterator[None]:
+    """Say in errors of writing that the file is as it was."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"{error}; what was there is as it was") from None
 
 
 def _hold(lock: IO[bytes]) -> None:
@@ -192,14 +188,6 @@ def _lines(path: Path, what: str, words: Iterable[str]) -> Iterator[Record]:
         except (ValueError, KeyError, TypeError, AssertionError):
             raise BadFile(f"{path}: line {number + 1} is damaged; expected {what}") from None
         yield record
-
-
-def _cut_off_incomplete_line(path: Path, stream: IO[bytes]) -> None:
-    """Cut off the last line if it is incomplete, since a writer died within it."""
-    text = path.read_bytes()
-    end = text.rfind(b"\n") + 1
-    if end < len(text):
-        stream.truncate(end)
 
 
 def _cannot_write(folder: Path, error: OSError) -> BadInput:

@@ -8,7 +8,7 @@ import numpy as np
 from rue._arrays import Array
 from rue._check import one_of
 from rue.experiments.published_figures import ELEVEN, PAPER, Published
-from rue.experiments.replication import Order, compare_orders
+from rue.experiments.replication import compare_orders
 from rue.experiments.results import MISSING, Group, Results, Samples
 from rue.experiments.statistics import SIGNIFICANT, Moments, PairwiseTests, compare_methods, describe
 from rue.experiments.store import FAILED
@@ -44,7 +44,7 @@ def make_tables(results: Results, published: Published | None = None) -> list[Ta
         tables += _orders(group, figures)
         if len(group.sizes) > 1:
             tables += _by_size(group)
-        if _can_be_tested(group):
+        if len(group.methods) > 1 and len(group.problems) > 1:
             tables += _p_values(group)
     return tables
 
@@ -64,16 +64,12 @@ def _table(
     return Table(title, ("method", *columns), rows, caption, tuple(notes), group=group.name, kind=kind)
 
 
-def _can_be_tested(group: Group) -> bool:
-    return len(group.methods) > 1 and len(group.problems) > 1
-
-
 def _sets(group: Group) -> tuple[Samples, ...]:
     return SETS if group.has_test else SETS[:1]
 
 
 def _summary(group: Group, reference: Sequence[str], published: Figures, source: str) -> Table:
-    columns: dict[str, list[Cell]] = {"problems": [_problems(group, name) for name in group.methods]}
+    columns = {"problems": _problems(group)}
     for samples in _sets(group):
         columns[f"max regret, {samples}"] = _moments(group.normalised(samples), _regret_text)
         if samples in published:
@@ -93,31 +89,23 @@ def _summary(group: Group, reference: Sequence[str], published: Figures, source:
 
 def _orders(group: Group, published: Figures) -> list[Table]:
     """Return a table of how many published differences are found here, and which are not; none without any pairs."""
-    found = {samples: compare_orders(group, published, samples) for samples in _sets(group)}
-    rows = tuple(TableRow(Cell(samples), _order_cells(orders)) for samples, orders in found.items() if orders)
-    notes = tuple(
-        f"Not so here, {samples}: {'; '.join(otherwise)}."
-        for samples, orders in found.items()
-        if (otherwise := [_found_instead(order) for order in orders if order.found != "same"])
-    )
+    rows, notes = [], []
+    for samples in _sets(group):
+        orders = compare_orders(group, published, samples)
+        same = [order for order in orders if order.found == "same"]
+        counts = (len(orders), len(same), sum(order.significant for order in same))
+        if orders:
+            rows.append(TableRow(Cell(samples), tuple(Cell(str(count), {"count": count}) for count in counts)))
+        otherwise = [f"{order.better} below {order.worse} (here {order.here})" for order in orders if order not in same]
+        if otherwise:
+            notes.append(f"Not so here, {samples}: {'; '.join(otherwise)}.")
     caption = (
         "Pairs of methods that the published figures tell apart (one-sided t-test, p < 0.05), how many of them have "
         "the same order here, and how many of these significantly so (Wilcoxon, p < 0.05)."
     )
     columns = ("samples", "told apart", "same order here", "significantly")
     title = f"{group.name}: differences that were published"
-    return [Table(title, columns, rows, caption, notes, group=group.name, kind="orders")] if rows else []
-
-
-def _found_instead(order: Order) -> str:
-    here = "equal" if order.found == "equal" else f"above it, p = {order.p:.2g}"
-    return f"{order.better} below {order.worse} (here {here})"
-
-
-def _order_cells(orders: Sequence[Order]) -> tuple[Cell, ...]:
-    same = [order for order in orders if order.found == "same"]
-    counts = (len(orders), len(same), sum(order.significant for order in same))
-    return tuple(Cell(str(count), {"count": count}) for count in counts)
+    return [Table(title, columns, tuple(rows), caption, tuple(notes), group=group.name, kind="orders")] if rows else []
 
 
 def _by_size(group: Group) -> list[Table]:
@@ -125,15 +113,15 @@ def _by_size(group: Group) -> list[Table]:
 
     def table(kind: str, title: str, caption: str, figures: Array, text: Callable[[Moments], str]) -> Table:
         columns = {size: _moments(figures[group.of_size(size)], text) for size in group.sizes}
-        return _table(group, kind, title, caption, columns, missing)
+        return _table(group, f"{kind} by size", title, caption, columns, missing)
 
     divided = "Mean; standard deviation of max regret, divided as in the table of all problems."
     regrets = [
-        table(f"{samples} by size", f"max regret by size, {samples}", divided, group.normalised(samples), _regret_text)
+        table(samples, f"max regret by size, {samples}", divided, group.normalised(samples), _regret_text)
         for samples in _sets(group)
     ]
-    seconds = "seconds by size"
-    return [*regrets, table(seconds, seconds, "Mean seconds of the solver.", group.seconds, _mean_seconds_text)]
+    took = "Mean seconds of the solver."
+    return [*regrets, table("seconds", "seconds by size", took, group.seconds, _mean_seconds_text)]
 
 
 def _p_values(group: Group) -> list[Table]:
@@ -181,28 +169,25 @@ def _p_cell(p: float, corrected: float, pairs: int, shown: bool) -> Cell:
     return Cell(text + star if shown else NOTHING, values)
 
 
-def _problems(group: Group, method: str) -> Cell:
-    known = int((~np.isnan(group.train[:, group.methods.index(method)])).sum())
+def _problems(group: Group) -> list[Cell]:
     total = len(group.problems)
-    return Cell(f"{known}" if known == total else f"{known} of {total}", {"known": known, "all": total})
+    counts = (~np.isnan(group.train)).sum(axis=0).tolist()
+    return [Cell(f"{n}" if n == total else f"{n} of {total}", {"known": n, "all": total}) for n in counts]
 
 
 def _moments(figures: Array, text_of: Callable[[Moments], str]) -> list[Cell]:
     """Return one cell for each method, of figures [problem, method]. Means that look like the least are best too."""
     moments = [describe(column) for column in figures.T]
+    texts = [text_of(one) for one in moments]
+    means = [text.partition(";")[0] for text in texts]
     least = min((one.rank for one in moments if math.isfinite(one.mean)), default=None)
-    best = {_without_deviation(text_of(one)) for one in moments if one.rank == least}
+    best = {mean for mean, one in zip(means, moments, strict=True) if one.rank == least}
     cells = []
-    for one in moments:
-        text = text_of(one)
+    for text, mean, one in zip(texts, means, moments, strict=True):
         values = {"mean": one.mean, "deviation": one.deviation, "problems": one.problems}
         values |= {"infinite": one.endless} if one.endless else {}
-        cells.append(Cell(text, values, _without_deviation(text) in best))
+        cells.append(Cell(text, values, mean in best))
     return cells
-
-
-def _without_deviation(text: str) -> str:
-    return text.partition(";")[0]
 
 
 def _published(group: Group, published: Figures, what: str) -> list[Cell]:
@@ -259,26 +244,25 @@ def _notes(group: Group, reference: Sequence[str]) -> Iterator[str]:
     known = {Status.SOLVED, *STATUS_NOTES, FAILED, MISSING}
     for other in sorted({str(one) for one in group.status.ravel()} - known):
         yield f"Ended as {other.replace('_', ' ')}: {_each(group.count(other))}."
-    absent = [name for name in reference if name not in group.reference and not _has_variant(name, group.reference)]
+    present = {*group.reference, *(label.partition(" ")[0] for label in group.reference)}  # also without parameters
+    absent = [name for name in reference if name not in present]
     if absent:
         yield f"Reference methods without any run here: {', '.join(absent)}."
     if group.reference_holes:
-        yield (
-            f"Divided by the largest of fewer reference methods, as some have no figure there: "
-            f"{_count(group.reference_holes, 'problem')}."
-        )
+        holes = _count(group.reference_holes, "problem")
+        yield f"Divided by the largest of fewer reference methods, as some have no figure there: {holes}."
     for samples in _sets(group):
         yield from _notes_of_regret(group, samples)
-    if len(group.methods) > 1 and not _can_be_tested(group):
+    if len(group.methods) > 1 and len(group.problems) == 1:
         yield "No tests: one problem does not tell which method is better."
     proved = int((group.bound > 0).sum())
     yield f"A lower bound on the max regret of every policy is proved on {proved} of {len(group.problems)} problems."
     if group.contradictions:
-        yield (
-            f"Less regret than was proved to be possible: {_count(group.contradictions, 'run')}. "
-            f"One of the figures is wrong."
-        )
-    yield f"Solvers took {_duration(float(np.nansum(group.seconds)))} in all{_processors_text(group)}."
+        runs = _count(group.contradictions, "run")
+        yield f"Less regret than was proved to be possible: {runs}. One of the figures is wrong."
+    names, kinds = ", ".join(group.processors), len(group.processors)
+    on = f", on {kinds} kinds of processors ({names}): times differ with them" if kinds > 1 else f", on {names}"
+    yield f"Solvers took {_duration(float(np.nansum(group.seconds)))} in all{on if names else ''}."
 
 
 def _notes_of_missing(group: Group) -> Iterator[str]:
@@ -308,17 +292,6 @@ def _notes_of_regret(group: Group, samples: Samples) -> Iterator[str]:
             f"Infinite reference figures ({samples}): some of them on {_count(partly, 'problem')}, divided by the "
             f"largest finite one; all of them on {_count(undivided, 'problem')}, where finite ones are left out."
         )
-
-
-def _has_variant(name: str, labels: Sequence[str]) -> bool:
-    return any(label.startswith((f"{name} (", f"{name} in ")) for label in labels)
-
-
-def _processors_text(group: Group) -> str:
-    names = ", ".join(group.processors)
-    if len(group.processors) > 1:
-        return f", on {len(group.processors)} kinds of processors ({names}): times differ with them"
-    return f", on {names}" if names else ""
 
 
 def _each(counts: Mapping[str, int]) -> str:

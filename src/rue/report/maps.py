@@ -75,13 +75,15 @@ def draw_map(
     if asked > MOST_ASKED:
         raise BadInput(f"there are {asked} panels to draw; expected at most {MOST_ASKED}")
     verdict = None if policy is None else evaluate(model, policy)
-    shown = _chosen_samples(model, verdict, samples, steps)
-    if steps is None:
-        panels = [_sample_panel(model, policy, verdict, int(k), shown.size) for k in shown]
-    elif policy is None or verdict is None:
-        raise BadInput("steps are given without a policy; expected a policy to follow")
+    shown = _chosen_samples(model, verdict, samples, steps).tolist()
+    if policy is None or verdict is None:
+        if steps is not None:
+            raise BadInput("steps are given without a policy; expected a policy to follow")
+        panels = [MapPanel(_name(model, k), k) for k in shown]
+    elif steps is not None:
+        panels = _step_panels(model, policy, verdict, shown[0], steps)
     else:
-        panels = _step_panels(model, policy, verdict, int(shown[0]), steps)
+        panels = [_sample_panel(model, policy, verdict, k, len(shown)) for k in shown]
     if overview:
         panels.insert(0, MapPanel(f"all {model.samples} samples\nmean cost, frequency of obstacles", None))
     return _Map(model, grid, panels, at_a_time=steps is not None).draw()
@@ -115,10 +117,16 @@ def _chosen_samples(
     return np.asarray(order[[0, model.samples // 2, -1]])
 
 
-def _sample_panel(model: UMDP, policy: Policy | None, verdict: Evaluation | None, sample: int, count: int) -> MapPanel:
-    if policy is None or verdict is None:
-        return MapPanel(_name(model, sample), sample)
-    title = f"{_name(model, sample)}\n{_regret_text(verdict, sample, count)}"
+def _sample_panel(model: UMDP, policy: Policy, verdict: Evaluation, sample: int, shown: int) -> MapPanel:
+    """Return the panel of a sample. Its title has the regret, and its rank if only some samples are shown."""
+    regret, samples = verdict.regret, model.samples
+    rank = int((regret > regret[sample]).sum())
+    which = {0: "largest", samples // 2: "middle", samples - 1: "smallest"}.get(rank)
+    title = f"{_name(model, sample)}\nregret {_regret(verdict, sample)}"
+    if np.isinf(regret[sample]):
+        title += ": it may miss the goal"
+    elif which and shown < samples:
+        title += f" ({which} of {samples})"
     return MapPanel(title, sample, *state_behaviour(policy, expected_visits(model, policy, sample)))
 
 
@@ -145,19 +153,6 @@ def _name(model: UMDP, sample: int) -> str:
 def _regret(verdict: Evaluation, sample: int) -> str:
     regret = float(verdict.regret[sample])
     return "0" if regret <= verdict.error < np.inf else style.number_text(regret)  # 0 up to the judge's error
-
-
-def _regret_text(verdict: Evaluation, sample: int, count: int) -> str:
-    """Return the regret in a sample, and its rank if only some samples are shown."""
-    regret, samples = verdict.regret, verdict.regret.size
-    text = f"regret {_regret(verdict, sample)}"
-    if np.isinf(regret[sample]):
-        return f"{text}: it may miss the goal"
-    if samples <= count:
-        return text
-    rank = int((regret > regret[sample]).sum())
-    which = {0: "largest", samples // 2: "middle", samples - 1: "smallest"}.get(rank)
-    return f"{text} ({which} of {samples})" if which else text
 
 
 class _Map:
@@ -411,11 +406,9 @@ def _sign(marker: Any, inches: float, label: str, color: str, **look: Any) -> Li
 
 def _arrow(length: float, width: float, label: str, color: str) -> Line2D:
     """Return a legend entry: an arrow of the shape that `HEAD` describes."""
-    head: dict[str, Any] = {
-        "head_width": HEAD["headwidth"] * width,
-        "head_length": min(HEAD["headlength"] * width, length),
-    }
-    shape = FancyArrow(-length / 2, 0, length, 0, width=width, length_includes_head=True, **head)
+    head: dict[str, Any] = {"head_width": HEAD["headwidth"] * width, "length_includes_head": True}
+    head["head_length"] = min(HEAD["headlength"] * width, length)
+    shape = FancyArrow(-length / 2, 0, length, 0, width=width, **head)
     return _sign(shape.get_path(), length, label, color)
 
 

@@ -22,9 +22,10 @@ from rue._text import short_line
 from rue.errors import BadInput, RueError
 from rue.experiments.problems import ProblemRuns, problems_of
 from rue.experiments.provenance import machine, versions
-from rue.experiments.results import Results, Samples
+from rue.experiments.results import Results
 from rue.experiments.statistics import SIGNIFICANT
 from rue.experiments.store import Record
+from rue.experiments.tables import SETS
 from rue.judge import Evaluation, evaluate
 from rue.model import UMDP
 from rue.policy import Policy
@@ -37,7 +38,6 @@ from rue.solution import Solution
 from rue.table import Table
 
 MOST_BYTES = 8_000_000  # of maps and other figures of single problems, in the whole page
-SETS: tuple[Samples, ...] = ("train", "test")
 MOST_METHODS = 24  # in one figure
 # Of a regret, and of the largest value that it is a difference of: more than other machines round differently.
 SAME_REGRET, SAME_VALUE = 1e-6, 1e-9
@@ -60,8 +60,8 @@ class PagePolicy(NamedTuple):
     map: PageFigure | None
 
     @property
-    def letters(self) -> int:
-        """Return about how much of the page it takes."""
+    def size(self) -> int:
+        """Return about how many bytes of the page it takes."""
         return len(self.table) + (len(self.map.body) if self.map else 0)
 
 
@@ -89,8 +89,8 @@ def experiment_page(
 ) -> str:
     """Return the page of an experiment: its records, the results and tables made of them, and the text of its spec.
 
-    `load_model` reads a model from its text in a record, and `load_solution` returns a kept solution by its key: they
-    are called for the problems whose policies are shown. `progress` gets how many policies are done and planned.
+    `load_model` reads a model from its text in a record, and `load_solution` returns a kept solution by its key.
+    `progress` gets how many policies are done and planned.
     """
     problems = [PageProblem(number, runs) for number, runs in enumerate(problems_of(records, results), 1)]
     runs = [(one.number, one.runs, name, record) for one in problems for name, record in one.runs.records.items()]
@@ -140,7 +140,7 @@ def compare_page(
     room = MOST_BYTES
     for name, solution in ranked.items():
         problem.policies.append(_page_policy(model, name, solution.policy, with_map=room > 0))
-        room -= problem.policies[-1].letters
+        room -= problem.policies[-1].size
     return _render(
         "comparison.html.j2",
         title=model_text,
@@ -225,7 +225,7 @@ def _add_policies(
             problem.troubles.append(f"The policy of {name} cannot be shown: {error}.")
             continue
         problem.policies.append(policy)
-        room -= policy.letters
+        room -= policy.size
     return room > 0
 
 
@@ -272,13 +272,12 @@ def regret_figure(model: UMDP, regrets: Regrets, name: str, bound: float | None 
     """Return the regret of each method in each sample; without a bound, in test samples."""
     shown = dict(islice(regrets.items(), MOST_METHODS))
     largest = ", ".join(f"{method} {number_text(max(map(float, regret)))}" for method, regret in shown.items())
-    what = "sample" if bound is not None else "test sample"
-    title = "Regret in each sample" if bound is not None else "Regret in test samples"
-    words = (
-        f"Regret of {tables.count(len(shown), 'method')} in {tables.count(model.samples, what)}. Largest: {largest}."
-    )
+    what, title = ("sample", "each sample") if bound is not None else ("test sample", "test samples")
+    where = f"{tables.count(len(shown), 'method')} in {tables.count(model.samples, what)}"
+    words = f"Regret of {where}. Largest: {largest}."
     caption = f"The cost above the least that is possible there.{_not_shown(regrets)}"
-    return PageFigure(title, caption, svg_element(draw_regrets(model, shown, bound=bound or None), name, words))
+    drawn = draw_regrets(model, shown, bound=bound or None)
+    return PageFigure(f"Regret in {title}", caption, svg_element(drawn, name, words))
 
 
 @_without_garbage()

@@ -154,11 +154,11 @@ def draw_bounds(solutions: Mapping[str, Solution]) -> Figure:
     traces = {name: _trace(solution) for name, solution in solutions.items()}
     values = np.concatenate([part for name, one in solutions.items() for part in (*traces[name][:, 1:], one.regret)])
     least = max(LEAST, NEGLIGIBLE * float(np.abs(values[np.isfinite(values)]).max(initial=0.0)))
-    top = {solution.solver.measures: 0.0 for solution in solutions.values()}
+    top: dict[str, float] = {}
     for name, solution in solutions.items():
-        bounds = traces[name][:, 1:]
+        bounds, measures = traces[name][:, 1:], solution.solver.measures
         bounds[np.abs(bounds) < least] = 0.0
-        top[solution.solver.measures] = max(top[solution.solver.measures], _axis_end(traces[name]))
+        top[measures] = max(top.get(measures, 0.0), _axis_end(traces[name]))
     across = min(len(solutions), 3)
     size = 4.4 * across + 0.5, 3.1 * ceil(len(solutions) / across) + 0.5
     figure, panels = style.panels(len(solutions), across, size, sharex=True)
@@ -217,10 +217,8 @@ def _write_last_bounds(axes: Axes, last: Array, top: float) -> None:
     seconds, lower, upper = map(float, last)
     equal = upper - lower < 1e-3 * max(abs(upper), 1e-12)
     close = not equal and upper - lower < 0.07 * top
-    texts = [
-        (upper, style.VERMILION, "bottom" if close else "center"),
-        (lower, style.BLUE, "top" if close else "center"),
-    ]
+    sides = ("bottom", "top") if close else ("center", "center")
+    texts = [(upper, style.VERMILION, sides[0]), (lower, style.BLUE, sides[1])]
     for value, colour, side in texts[: 1 if equal else 2]:
         axes.annotate(
             style.number_text(value), (seconds, min(value, top)), (7, 0), textcoords="offset points",

@@ -39,7 +39,7 @@ HALO = [withStroke(linewidth=2.5, foreground="white")]  # a rim around letters, 
 SMALL, NORMAL, LARGE = 8.0, 9.5, 11.0  # font sizes in points
 POINTS = 72.0  # in an inch
 PIXELS = 88  # of a page, for an inch of a figure
-LEGEND_HANDLE = 0.75  # inches of a legend entry besides its text
+LEGEND_HANDLE = 0.8  # inches of a legend entry besides its text
 SURE = 1e-12  # rounding of probabilities
 # No date and no version, so that equal figures are equal bytes.
 METADATA: dict[str, dict[str, None]] = {

@@ -82,12 +82,9 @@ def _distance(group: Group) -> str:
         return f"How far that is from the best possible is not known, as {reason}"
     most, median = percent(float(known.max())), percent(float(np.median(known)), ROUND_HALF_EVEN)
     what = f"Of these {group.methods[chosen]} leaves" if len(best) > 1 else "That leaves"
-    except_on = [
-        f"{count(int(which.sum()), 'problem')} {words}"
-        for which, words in ((unknown, "without a bound"), (endless, "with infinite regret"))
-        if which.any()
-    ]
     text = f"{what} a gap of at most {most} to the best possible (median {median})"
+    left_out = {"without a bound": int(unknown.sum()), "with infinite regret": int(endless.sum())}
+    except_on = [f"{count(number, 'problem')} {words}" for words, number in left_out.items() if number]
     return text + (f", except on {listed(except_on)}" if except_on else "")
 
 
@@ -95,22 +92,19 @@ def comparison(runs: ProblemRuns) -> list[str]:
     """Return what several methods reached on one model, the best of them first."""
     least, bound = runs.least, runs.bound
     methods, name = count(len(runs.done), "method"), next(iter(runs.done))
-    best = f"Of {methods}, {name} found the policy with the least max regret, {number_text(least)}."
+    text = f"Of {methods}, {name} found the policy with the least max regret, {number_text(least)}."
     if math.isinf(least):
         text = "No method found a policy that surely reaches the goal in every sample: every max regret is ∞."
     elif bound > 0:
         gap = f"leaves a gap of {percent(1 - bound / least)}" if least > bound else "is the best possible"
-        text = f"{best} No policy of any kind has less than {bound_text(bound)}: this one {gap}."
-    else:
-        text = f"{best}, {number_text(least)}." + (
-            " No bound is proved, so better policies may exist." if least else ""
-        )
+        text += f" No policy of any kind has less than {bound_text(bound)}: this one {gap}."
+    elif least > 0:
+        text += " No bound is proved, so better policies may exist."
     sentences = [text]
     tests = {name: float(one["test"]["max_regret"]) for name, one in runs.done.items() if "test" in one}
     if tests:
         name = min(tests, key=lambda name: tests[name])
         sentences.append(f"On the test samples {name} has the least max regret, {number_text(tests[name])}.")
-    stopped = [
-        f"{n} ({one['status'].replace('_', ' ')})" for n, one in runs.done.items() if one["status"] != Status.SOLVED
-    ]
+    status = {name: one["status"] for name, one in runs.done.items() if one["status"] != Status.SOLVED}
+    stopped = [f"{name} ({value.replace('_', ' ')})" for name, value in status.items()]
     return [*sentences, f"Not all ended as planned: {listed(stopped)}."] if stopped else sentences
