@@ -225,7 +225,8 @@ def _in_tree(random: Random, tree: Any) -> Any:
             return [*tree[:at], tree[at], *tree[at:]]
         return [*tree[:at], _in_tree(random, tree[at]), *tree[at + 1 :]]
     if isinstance(tree, int | float) and not isinstance(tree, bool) and random.random() < 0.4:
-        return tree + [1, -1, 0.5, 1e-9][random.integers(4)]
+        nearly_same = [1, -1, 0.5, 1e-9][random.integers(4)]
+        return tree + (nearly_same if abs(tree) < 1e300 else 1)  # a whole number may be too large for a float
     return _odd(random)
 
 

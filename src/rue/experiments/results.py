@@ -150,7 +150,7 @@ class Results:
         return cls(tuple(groups), tuple(reference))
 
 
-class Run:
+class StoredRun:
     """A record as results are made of it. Numbers of failed runs are NaN."""
 
     def __init__(self, record: Record) -> None:
@@ -176,12 +176,12 @@ class Run:
             raise BadInput(message) from None
 
 
-def read_runs(records: Iterable[Record]) -> list[Run]:
+def read_runs(records: Iterable[Record]) -> list[StoredRun]:
     """Return the runs of records. Labels are short names of methods, with the parameters in which variants differ.
 
     The time limit is part of the label only if a method ran on the same problem with two limits.
     """
-    runs = [Run(record) for record in records]
+    runs = [StoredRun(record) for record in records]
     variants: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
         variants.setdefault(run.method, []).append(run.parameters)
@@ -202,7 +202,7 @@ def _differences(variants: Sequence[Mapping[str, Any]]) -> list[str]:
     return [key for key in keys if len({json.dumps(variant.get(key)) for variant in variants}) > 1]
 
 
-def _group(name: str, runs: Sequence[Run], reference: Sequence[str]) -> Group:
+def _group(name: str, runs: Sequence[StoredRun], reference: Sequence[str]) -> Group:
     short = {run.label: run.method for run in runs}
     methods = sorted(short, key=lambda one: _method_order(one, short[one], reference))
     named = tuple(one for one in methods if short[one] in reference or one in reference)
