@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -559,7 +560,9 @@ def examine(spec: Spec, seed: int, jobs: list[Job] | None = None) -> tuple[list[
         done["solved"] += 1
         began = time.perf_counter()
         try:
-            solutions.append(job.run(model))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)  # NaN out of nowhere
+                solutions.append(job.run(model))
         except Exception as error:
             return [Failure("solves", f"{job.solver}, {job.limits}: {type(error).__name__}: {error}")], done
         elapsed.append(time.perf_counter() - began)

@@ -61,19 +61,65 @@ def test_the_solver_of_the_recipe_works():
         rue.Solver.known.pop("first")
 
 
-def test_what_packages_announce_is_found(tmp_path):
-    """An installed package with an entry point: its solver is known by name."""
-    (tmp_path / "toy.py").write_text(
-        "from dataclasses import dataclass\nimport rue\n\n"
-        "@dataclass(frozen=True)\nclass Toy(rue.Average):\n    name = 'toy'\n"
-    )
-    info = tmp_path / "toy-1.0.dist-info"
+ANNOUNCED = """
+from dataclasses import dataclass
+import rue
+from rue.formats import Format
+
+
+@dataclass(frozen=True)
+class Toy(rue.Average):
+    name = "toy"
+
+
+KEPT = Format("toy", (".toy",), lambda path, model: rue.load(path.with_suffix(".rue")), None, (rue.UMDP,))
+"""
+
+
+def with_a_package(folder, entries, code):
+    """Run code where a package is installed that announces things; return the finished process."""
+    (folder / "toy.py").write_text(ANNOUNCED)
+    info = folder / "toy-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[rue.solvers]\ntoy = toy:Toy\n")
-    code = "from rue.parsing import parse_method; print(parse_method('toy'))"
+    (info / "entry_points.txt").write_text(entries)
+    path = os.pathsep.join([str(folder), *sys.path])
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+
+def test_what_packages_announce_is_found(tmp_path):
+    """The solver of an installed package is known by name, also to files; so is its file format."""
+    code = """
+import rue
+from pathlib import Path
+from rue.parsing import parse_method
+model = rue.domains.Medical(seed=1).sample(2, seed=1)
+rue.save("model.rue", model)
+Path("model.toy").touch()
+print(parse_method("toy"), rue.load("model.toy").samples, "toy" in [*rue.Solver.known])
+rue.save("solution.rue", rue.solve(model, parse_method("toy")))
+"""
+    entries = "[rue.solvers]\ntoy = toy:Toy\n[rue.formats]\nany = toy:KEPT\n"
+    assert with_a_package(tmp_path, entries, code).stdout == "Toy() 2 True\n"
+    code = "import rue; print(rue.load('solution.rue').solver)"
     path = os.pathsep.join([str(tmp_path), *sys.path])
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
-    )
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
     assert done.stdout == "Toy()\n"
+
+
+def test_a_package_that_cannot_be_imported_does_no_harm(tmp_path):
+    code = "import rue; print('regret' in rue.Solver.known, 'toy' in rue.Solver.known)"
+    done = with_a_package(tmp_path, "[rue.solvers]\ntoy = toys:Toy\n", code)
+    assert done.stdout.split()[1] == "False"
+    assert done.stderr == "toy announces 'toy' in rue.solvers, which cannot be used: No module named 'toys'\n"
+
+
+def test_no_class_takes_the_name_of_another():
+    with pytest.raises(rue.BadInput, match=r"is called 'average', as rue\.baselines\.Average is; expected another name"):
+        type("Mine", (rue.Average,), {"name": "average"})

@@ -68,7 +68,8 @@ def test_the_example_of_the_glider_prints_what_it_shows(capsys):
         assert float(now) == pytest.approx(float(was), rel=0.1)
 
 
-def test_the_examples_in_the_guide_run(capsys):
+def test_the_examples_in_the_guide_run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # they write files
     names: dict = {}
     text = (ROOT / "docs" / "guide.md").read_text()
     for block in BLOCK.findall(text):

@@ -607,12 +607,14 @@ def test_nothing_is_pickled_when_it_is_written(tmp_path):
 
 
 def test_a_format_can_be_added_from_outside(tmp_path, monkeypatch):
-    monkeypatch.setattr(formats, "FORMATS", dict(formats.FORMATS))
+    known, before = formats.endings(rue.UMDP), dict(formats.FORMATS)
+    monkeypatch.setattr(formats, "FORMATS", type(formats.FORMATS)("rue.formats"))
+    formats.FORMATS.update(before)
     model = rue.domains.Medical(seed=1).sample(2, seed=1)
     kept = {}
     added = formats.Format("kept", (".kept",), lambda path, model: kept[path], kept.__setitem__, (rue.UMDP,))
     formats.register_format(added)
-    assert formats.endings(rue.UMDP) == (".rue", ".kept") and ".kept" not in formats.endings(rue.Policy)
+    assert formats.endings(rue.UMDP) == (*known, ".kept") and ".kept" not in formats.endings(rue.Policy)
     path = tmp_path / "a.KEPT"
     path.touch()
     rue.save(path, model)

@@ -9,7 +9,8 @@ from rue.errors import SolverFailed
 def solve_chain(row: Array, column: Array, prob: Array, right: Array) -> Array:
     """Return x with x = right + P x, where P has the entries given; columns beyond the rows are goals, where x is 0.
 
-    One step of iterative refinement reduces the error of the factorisation. The caller proves the result.
+    One step of iterative refinement reduces the error of the factorisation. The caller proves the result. Where the
+    chain is never left, up to rounding, x may be infinite.
     """
     # Needed only where sweeps are slow, and slow to import itself.
     from scipy.sparse import csr_array, eye_array
@@ -23,5 +24,7 @@ def solve_chain(row: Array, column: Array, prob: Array, right: Array) -> Array:
     except RuntimeError as error:
         raise SolverFailed(f"SuperLU could not factorise a chain of {size} nodes: {error}") from None
     x = factors.solve(right)
-    x = x + factors.solve(right - (x - step @ x))
+    with np.errstate(invalid="ignore", over="ignore"):
+        x = x + factors.solve(right - (x - step @ x))
+    x = np.where(np.isnan(x), np.inf, x)
     return np.asarray(np.maximum(x, 0.0))  # neither P nor the right-hand side is negative, so x is not

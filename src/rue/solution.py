@@ -320,7 +320,7 @@ class Solver(ABC):
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls):
-            Solver.known[cls.name] = cls
+            Solver.known.add(cls.name, cls)
 
     def kernels(self) -> frozenset[str]:
         """Return the kernels that `run` may call besides those of every model, by name or by file.

@@ -80,7 +80,9 @@ def number(value: float) -> str:
 
 def percent(fraction: float) -> str:
     """Return a gap in two digits."""
-    return "∞" if math.isinf(fraction) else f"{100 * fraction:.2g} %"
+    if math.isinf(fraction):
+        return "∞"
+    return f"{100 * fraction:.2g} %" if fraction < 0.995 else f"{100 * fraction:.0f} %"
 
 
 def at_least(value: float) -> str:

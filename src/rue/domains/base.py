@@ -28,7 +28,7 @@ class Domain(ABC):
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls):
-            Domain.known[cls.name] = cls
+            Domain.known.add(cls.name, cls)
 
     def __post_init__(self) -> None:
         check_seed(self.seed)

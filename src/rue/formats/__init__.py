@@ -16,6 +16,7 @@ from rue.formats.logs import read_log
 from rue.formats.rue_file import Storable
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy
+from rue.registry import Registry
 from rue.solution import Solution
 
 KINDS: dict[type[Storable], str] = {UMDP: "model", Policy: "policy", Solution: "solution"}
@@ -31,13 +32,22 @@ class Format(NamedTuple):
     kinds: tuple[type[Storable], ...]  # what can be written
 
 
-FORMATS: dict[str, Format] = {}  # by ending
+class _Formats(Registry[Format]):
+    """The formats by ending. A package announces a `Format` under any name."""
+
+    def take(self, name: str, thing: Format) -> None:
+        """Register a format, unless it did so itself."""
+        if not all(map(self.knows, thing.endings)):
+            register_format(thing)
+
+
+FORMATS = _Formats("rue.formats")
 
 
 def register_format(added: Format) -> None:
     """Add a format, which `load`, `save` and the command line then know by its endings."""
     for ending in added.endings:
-        if not ending.startswith(".") or ending != ending.lower() or ending in FORMATS:
+        if not ending.startswith(".") or ending != ending.lower() or FORMATS.knows(ending):
             raise BadInput(f"the ending {ending!r} cannot be added; expected a new one, in small letters, with a dot")
     FORMATS.update(dict.fromkeys(added.endings, added))
 
@@ -50,7 +60,7 @@ register_format(Format("CSV", (".csv",), policy_file.read_csv, policy_file.write
 
 def endings(kind: type[Storable]) -> tuple[str, ...]:
     """Return what the name of a file may end in, for a model, a policy or a solution."""
-    return tuple(ending for ending, known in FORMATS.items() if issubclass(kind, known.kinds))
+    return tuple(ending for ending in FORMATS if issubclass(kind, FORMATS[ending].kinds))
 
 
 def save(path: str | Path, thing: Storable) -> None:
@@ -83,7 +93,8 @@ def load(path: str | Path, model: UMDP | None = None) -> Storable:
         source.stat()
     except (OSError, ValueError) as error:
         raise BadInput(f"{source}: there is no such file ({getattr(error, 'strerror', error)})") from None
-    thing = FORMATS.get(source.suffix.lower(), RUE).read(source, model)
+    known: Format = FORMATS.get(source.suffix.lower(), RUE)
+    thing = known.read(source, model)
     if model is not None and not isinstance(thing, UMDP):
         check_same_graph(model, thing.graph if isinstance(thing, Policy) else thing.policy.graph)
     return thing

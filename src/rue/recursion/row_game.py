@@ -22,6 +22,8 @@ PATIENCE = 60
 # Rounds of sweeps that count the rows to come.
 COUNT_ROUNDS = 100
 MOST_ROWS = 1e13
+# Stands for infinite costs and values: inner problems need finite ones.
+LARGEST = 1e100
 
 
 @dataclass(eq=False)
@@ -98,9 +100,9 @@ class RowGame(ABC):
             if turn and not changed:
                 return
             answer = (np.arange(size), reply)
-            cost = gap_share * rows.paid[answer] + kappa * rows.visits[answer]
+            cost = _times(gap_share, rows.paid[answer]) + _times(kappa, rows.visits[answer])
             share = rows.share[used][np.arange(row.size), reply[row]]
-            value[self.order] = solve_chain(row, column, share, cost)
+            value[self.order] = np.minimum(solve_chain(row, column, share, cost), LARGEST)
 
     def prove_upper(self, paid_error: float, terms: int) -> float:
         """Return a proved upper bound on the policy's worst case from the initial state."""
@@ -108,6 +110,11 @@ class RowGame(ABC):
             return np.inf
         need = kernel.prove_upper(self.order, self.pack(), paid_error, terms, self.value, self.weight)
         return float(self.value[self.initial] + need * self.weight[self.initial]) if np.isfinite(need) else np.inf
+
+
+def _times(factor: float, amounts: Array) -> Array:
+    """Return the product, with 0·∞ = 0: a row that is never left has infinite visits, and pays nothing for each."""
+    return np.asarray(factor * np.minimum(amounts, LARGEST))
 
 
 def new_rows(size: int, outcomes: int, samples: int) -> PackedRows:

@@ -119,7 +119,7 @@ class OptionSet(ABC):
     def new_search(self) -> BestTree:
         """Return memory for the search of the best tree."""
         levels = self.tree.model.steps + 1
-        taken = np.empty(int(self.tree.histories().max(initial=1)), np.int32)
+        taken = np.zeros(int(self.tree.histories().max(initial=1)), np.int32)
         return BestTree(taken, np.empty(levels, np.int64), np.empty(levels), np.empty(levels))
 
     def new_numbers(self) -> Array:

@@ -300,7 +300,8 @@ def _best_tree(tree, root, steps):
             best.least[level] = np.inf
             best.choice[level] = c
             _begin_choice(model, walk, best, level, c, steps - level)
-        if best.total[level] < best.least[level] and _next_outcome(model, walk, level):
+        # Also for NaN, or the choices below would be those of another tree.
+        if not best.total[level] >= best.least[level] and _next_outcome(model, walk, level):
             to = walk.state[level + 1]
             if to == model.goal:
                 continue
