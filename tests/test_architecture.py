@@ -121,5 +121,5 @@ def test_a_package_that_cannot_be_imported_does_no_harm(tmp_path):
 
 
 def test_no_class_takes_the_name_of_another():
-    with pytest.raises(rue.BadInput, match=r"is called 'average', as rue\.baselines\.Average is; expected another name"):
+    with pytest.raises(rue.BadInput, match=r"'average', as rue\.baselines\.Average is; expected another name"):
         type("Mine", (rue.Average,), {"name": "average"})
