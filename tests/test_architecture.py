@@ -23,7 +23,7 @@ ROOMS = sorted(set(re.findall(r"`(\w+)/`", TEXT)) - {"inner"})
 @pytest.mark.parametrize(("file", "name"), NAMED)
 def test_what_the_walk_names_exists(file, name):
     text = (SOURCE / file).read_text(encoding="utf-8")
-    assert re.search(rf"^(def|class) {name}\b", text, re.MULTILINE), f"{file} defines no {name}"
+    assert re.search(rf"^ *(def|class) {name}\b", text, re.MULTILINE), f"{file} defines no {name}"
 
 
 def test_the_walk_is_there():
@@ -55,10 +55,10 @@ def test_the_solver_of_the_recipe_works():
     exec(textwrap.dedent(code[1]), names)
     try:
         model = rue.domains.Medical(seed=1).sample(3, seed=1)
-        solution = rue.solve(model, parse_method("first"), bound=False)
+        solution = rue.solve(model, parse_method("uniform"), bound=False)
         assert solution.max_regret.upper == rue.evaluate(model, solution.policy).at_most
     finally:
-        rue.Solver.known.pop("first")
+        rue.Solver.known.pop("uniform")
 
 
 ANNOUNCED = """

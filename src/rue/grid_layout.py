@@ -1,7 +1,19 @@
 """Where the states of a model are on a grid of cells, as `graph.layout` says.
 
 Cells are numbered row by row from the top, which is north. With a `cell_size` places are kilometres from the south-west
-corner, without one the numbers of rows and columns.
+corner, without one the numbers of rows and columns. The entries of a layout; all but the first may be left out:
+
+| entry                 | value                                                                               |
+|-----------------------|-------------------------------------------------------------------------------------|
+| grid                  | numbers of rows and columns                                                         |
+| cell                  | the cell of each state, −1 for none; otherwise state i is on cell i                 |
+| axes                  | names of the axes, down and across                                                  |
+| heading               | the direction of each action, in degrees clockwise from north                       |
+| cell_size             | side of a cell, in metres                                                           |
+| longitude, latitude   | degrees of each column and of each row                                              |
+| depth, shallow        | depth of each cell (not a number on land), and of the line that is drawn, in metres |
+| credit                | the source of the data, printed under the map                                       |
+| domain                | `Domain.spec`, from which fresh samples are drawn                                   |
 """
 
 from collections.abc import Mapping

@@ -18,6 +18,7 @@ from rue.errors import BadInput, unknown_name
 from rue.formats import load
 from rue.model import UMDP
 from rue.policy import Policy
+from rue.recursion.n_step import OPTION_KINDS
 from rue.selection import WAYS, select
 from rue.solution import Solution, Solver
 
@@ -28,8 +29,8 @@ METHODS = (
     "reg-d1", "reg-d2", "reg-d3", "reg-s1", "reg-h1", "reg-h2", "reg-h3", "reg-h4", "cemr-d1", "cemr-d2", "cemr-d3",
     "cemr-s1", "robust", "milp", "average", "best", "mixture", "adaptive",
 )  # fmt: skip
-SHORT = re.compile(r"(?P<name>[a-z]+)[- ](?P<options>[dsh])(?P<steps>\d+)")
-LETTERS = {"d": "deterministic", "s": "stochastic", "h": "history"}
+SHORT = re.compile(r"(?P<name>[a-z]+)[- ](?P<options>[a-z])(?P<steps>\d+)")
+LETTERS = {name[0]: name for name in OPTION_KINDS}
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def parse_method(text: str, settings: Mapping[str, Any] | None = None) -> Solver
     given = dict(settings or {})
     name = text.strip()
     short = SHORT.fullmatch(name)
-    if short:
+    if short and short["options"] in LETTERS:
         name = short["name"]
         given = {"steps": int(short["steps"]), "options": LETTERS[short["options"]], **given}
     return _known("method", name, Solver.known, given)(**given)

@@ -70,6 +70,8 @@ def solve(
 def _solve(model: UMDP, solver: Solver, run: Run, bound: bool, evidence: Evidence) -> Solution:
     """Search, judge and prove; then compare the results with each other."""
     outcome = solver.run(model, run)
+    if not isinstance(outcome, Outcome):
+        raise BadInput(f"{type(solver).__name__}.run returned a {type(outcome).__name__}; expected a rue.Outcome")
     seconds = run.seconds
     run.report("judging", outcome.objective)
     after = run.afterwards()

@@ -5,16 +5,25 @@ same likelihood share a node. With a belief b over the samples before the start,
 
     W(s, w) = min over policies of Σ_k w_k reg_k  =  min over choices c of  w·g(c) + Σ_t W(s'_t, w∘T_t)
 
-is homogeneous in w, so an outcome is a factor, its `share`, times the value of a node. Likelihoods do not depend on b:
-when b moves, the same graph is evaluated again and no node is lost.
+with g(c) the gaps of a choice in all samples (`certificate.py`), is homogeneous in w, so an outcome is a factor, its
+`share`, times the value of a node. Likelihoods do not depend on b: when b moves, the same graph is evaluated again and
+no node is lost.
 
 *Upper bounds.* A *vector* is the regret in each sample of a controller that begins at a state: a choice, and a vector
 for each outcome. A node refers to the vector that is best for it.
 
 *Lower bounds.* The lower bound of an expanded node is the cost of its best action, with the lower bounds of the nodes
 that follow. An action without edges has the bound of two steps, w·g(c) + Σ_t min over c' of (w∘T_t)·g(c'). A node that
-is not expanded has the bound of one step, or a *link*: with p ≥ share·p', its lower bound is at least share times that
-of the other node. Expanded nodes are the *points* that others may link to.
+is not expanded has the bound of one step.
+
+*Links.* Expanded nodes are *points*. A node may link to a point of the same state: with p' the likelihood of the point
+and share = min over k of p_k / p'_k, we have p ≥ share·p', and W is homogeneous and never falls when a weight grows, so
+
+    W(s, b∘p) ≥ W(s, share·b∘p') = share · W(s, b∘p') ≥ share · (the lower bound of the point)       for every b
+
+`_scan_points` makes links of nodes that are not expanded yet, and `_implied_lower` uses them; a node keeps its link
+when it is expanded. A certificate does not store links: it names the point, and whoever checks it computes the share
+again (`proof_kernels.py`; docs/bounds.md, "Points").
 
 Vectors and points lie in blocks, each of one state, so that those of a state are read in a row.
 """
@@ -46,7 +55,9 @@ WORTH = 0.01
 EXTRAPOLATE_EVERY, LARGEST_MULTIPLE = 16, 1e12
 # A share that is one up to rounding, and a probability that is zero up to rounding.
 SURE, NEVER = 1.0 - 2.1e-12, 1e-14
-# A likelihood of zero in a link: nearly nothing, yet large when multiplied by the inverse of zero.
+# A likelihood of zero in a link: nearly nothing, so that the share of a point with a positive likelihood is nearly
+# zero, and large when multiplied by INVERSE_OF_ZERO, so that a point with zero there sets no limit. A share that is not
+# quite zero does no harm: a certificate computes it again.
 TINY, INVERSE_OF_ZERO = 1e-150, 1e200
 
 # The arrays of a graph, in groups that grow together. `used` says how many rows of each group are used, and STAMP is

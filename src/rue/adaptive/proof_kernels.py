@@ -1,4 +1,7 @@
-"""Write down what the lower bound of the root follows from, as a certificate."""
+"""Write down what the lower bound of the root follows from, as a certificate.
+
+Links are followed to their ends, and only the points at the ends are stored.
+"""
 
 import numpy as np
 
@@ -7,7 +10,8 @@ from rue.certificate_kernels import _least_ratio
 
 # Rounds in which claims are lowered to what follows from them.
 ROUNDS = 50
-# The longest chain of links, and a fraction of a bound by which a link may fall short of it.
+# The longest chain of links (a node may link to one that got its own link before it was expanded), and a fraction of a
+# bound by which a link may fall short of it.
 LONGEST_CHAIN, SHORT = 64, 1e-9
 
 

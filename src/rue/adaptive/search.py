@@ -243,7 +243,7 @@ class AdaptiveSearch:
     objective: str
     run: Run
     graph: BeliefGraph
-    offset: Array  # [K] what is added to the graph's regrets
+    offset: Array  # [K] what is added to the graph's regrets: h − V* at the initial state, or h for costs
     scale: float
     lower: float = 0.0
     anchor: Array | None = None  # [K] the belief of the lower bound

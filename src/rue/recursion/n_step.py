@@ -12,7 +12,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,8 @@ from rue.recursion.one_step import StepGame, StepProblem
 from rue.recursion.option_game import OptionGame, improve_options, solve_options
 from rue.recursion.start import OptionClass, start_game
 from rue.solution import Interval, Outcome, Run, Status
+
+OptionName = Literal["deterministic", "stochastic", "history"]  # the keys of OPTION_KINDS
 
 # How many separable programs are solved, and the nodes of each: they are hard, and a heuristic.
 PROPOSALS, PROPOSAL_NODES = 4, 20
@@ -197,7 +199,20 @@ def solve_stochastic(problem: NStepProblem, run: Run) -> Outcome:
     return problem.outcome(game, problem.bounds(lower, upper), status, run)
 
 
-SOLVE = {"deterministic": solve_deterministic, "stochastic": solve_stochastic, "history": solve_history}
+class OptionKind(NamedTuple):
+    """A class of options that users can name."""
+
+    solve: Callable[[NStepProblem, Run], Outcome]  # for two steps or more
+    randomised: bool  # whether an option of one step draws its choice
+    kernels: frozenset[str]  # kernel files besides those of deterministic options of two steps
+
+
+# By name. The first letter is its short form: `reg-h2`.
+OPTION_KINDS = {
+    "deterministic": OptionKind(solve_deterministic, False, frozenset()),
+    "stochastic": OptionKind(solve_stochastic, True, frozenset({"history_kernels", "mixed_table_kernels"})),
+    "history": OptionKind(solve_history, True, frozenset({"history_kernels"})),
+}
 
 
 def _propose(problem: NStepProblem, game: OptionGame, mixed: MixedTables, bound: Array, run: Run) -> Status | None:

@@ -51,12 +51,11 @@ from rue._check import flag, one_of, real_number, whole_number
 from rue.errors import BadInput
 from rue.fallbacks import infeasible
 from rue.model import UMDP, typical_cost
-from rue.recursion import n_step
+from rue.recursion.n_step import OPTION_KINDS, NStepProblem, OptionKind, OptionName
 from rue.recursion.one_step import StepGame, StepProblem, policy_at_hand, solve_mixed, solve_pure
 from rue.solution import Interval, Outcome, Run, Solver, Status
 from rue.values import OptimalValues, optimal_somewhere, optimal_values, regret_gap
 
-OptionName = Literal["deterministic", "stochastic", "history"]
 EngineName = Literal["auto", "highs", "scip"]
 ENGINES = ("auto", "highs", "scip")
 
@@ -83,7 +82,7 @@ class Recursion(Solver):
     breakpoints: int = field(default=3, kw_only=True)
 
     def __post_init__(self) -> None:
-        one_of("options", self.options, tuple(n_step.SOLVE))
+        one_of("options", self.options, OPTION_KINDS)
         object.__setattr__(self, "steps", whole_number("steps", self.steps, 1, MOST_STEPS))
         flag("prune", self.prune)
         one_of("engine", self.engine, ENGINES)
@@ -101,13 +100,15 @@ class Recursion(Solver):
         """Return the kernels that `run` may call: tables from two steps on, histories for three or other options."""
         wanted = {"row_kernels", "one_step_kernels"}
         if self.steps == 1:
-            return frozenset(wanted if self.options == "deterministic" else wanted | {"mixed_step_kernels"})
+            return frozenset(wanted | {"mixed_step_kernels"} if self._kind.randomised else wanted)
         wanted |= {"option_tree_kernels", "node_kernels", "table_kernels", "table_search_kernels"}
-        if self.steps > 2 or self.options != "deterministic":
+        if self.steps > 2:
             wanted.add("history_kernels")
-        if self.options == "stochastic":
-            wanted.add("mixed_table_kernels")
-        return frozenset(wanted)
+        return frozenset(wanted | self._kind.kernels)
+
+    @property
+    def _kind(self) -> OptionKind:
+        return OPTION_KINDS[self.options]
 
     @abstractmethod
     def gap(self, model: UMDP, values: OptimalValues | None) -> Array:  # [C, K]
@@ -131,7 +132,7 @@ class Recursion(Solver):
             status = solve_pure(game, self.kappa * game.scale, run, self.name)
         if self.steps > 1 and status is None and not model.graph.goal[model.graph.initial]:
             return self._run_steps(problem, game, run)
-        if self.steps == 1 and self.options != "deterministic":
+        if self.steps == 1 and self._kind.randomised:
             game = StepGame.randomised(problem, game, run)
             if game is not None and status is None:
                 status = solve_mixed(game, self.kappa * game.scale, run, self.name)
@@ -155,10 +156,10 @@ class Recursion(Solver):
     def _run_steps(self, step: StepProblem, single: StepGame | None, run: Run) -> Outcome:
         """Solve with options of more than one step."""
         model, scale = step.model, typical_cost(step.model)
-        problem = n_step.NStepProblem(
+        problem = NStepProblem(
             step, single, self.name, self.steps, self.kappa * scale, scale, self.engine, self.breakpoints
         )
-        outcome = n_step.SOLVE[self.options](problem, run)
+        outcome = self._kind.solve(problem, run)
         objective = outcome.objective
         if not objective.lower > 0 and np.isfinite(objective.upper):
             objective = Interval.proved(self._weaker_bound(model, run), objective.upper, f"{self.name}: R")

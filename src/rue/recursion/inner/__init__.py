@@ -19,5 +19,5 @@ Programs, `program(tree, place).solve(value, seconds)`, each with a kept model i
 
 History-dependent options contain the two other classes, so their value bounds theirs from below.
 
-To add an inner problem: write its class in a file here (its kernels in another), and solve with it in `n_step.py`.
+To add one: write its class in a file here (its kernels in another), and add it to `OPTION_KINDS` in `n_step.py`.
 """
