@@ -46,7 +46,7 @@ coverage: setup
 	$(BIN)/coverage run -m pytest
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest $(INTERPRETED)
 	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --skip-covered --include='src/rue/*_kernels.py,src/rue/*/*_kernels.py'
+	$(BIN)/coverage report --skip-covered --include='src/rue/*_kernels.py,src/rue/*/*_kernels.py,src/rue/*/*/*_kernels.py'
 	$(BIN)/coverage report --skip-covered --fail-under=95
 
 # Random models and mutated files for so many seconds, or with a seed: the same ones again. What fails is in fuzz/corpus.
