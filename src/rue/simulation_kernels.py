@@ -34,37 +34,40 @@ declare(SampleArrays, "L1 f1 f1")
 @kernel("generator ControllerArrays SampleArrays int f1 l1 b1")
 def simulate_episodes(rng, policy, sample, max_steps, cost, steps, reached):
     """Run all episodes and fill in their cost, their steps, and whether they reached a goal."""
+    # As plain arrays: fields that are read inside the loops cost a tenth.
+    entry_ptr, choice, weight, next_ptr, next_node, start_node, start_weight, at_goal = policy
+    trans_ptr, prob, choice_cost = sample
     for episode in range(cost.size):
         draw = rng.random()
-        node = policy.start_node[policy.start_node.size - 1]
-        for i in range(policy.start_node.size):
-            draw -= policy.start_weight[i]
+        node = start_node[start_node.size - 1]
+        for i in range(start_node.size):
+            draw -= start_weight[i]
             if draw < 0.0:
-                node = policy.start_node[i]
+                node = start_node[i]
                 break
         paid = 0.0
         count = 0
-        while not policy.at_goal[node] and count < max_steps:
+        while not at_goal[node] and count < max_steps:
             draw = rng.random()
-            entry = policy.entry_ptr[node + 1] - 1
-            for e in range(policy.entry_ptr[node], policy.entry_ptr[node + 1]):
-                draw -= policy.weight[e]
+            entry = entry_ptr[node + 1] - 1
+            for e in range(entry_ptr[node], entry_ptr[node + 1]):
+                draw -= weight[e]
                 if draw < 0.0:
                     entry = e
                     break
-            paid += sample.cost[policy.choice[entry]]
+            paid += choice_cost[choice[entry]]
             count += 1
-            first = sample.trans_ptr[policy.choice[entry]] - policy.next_ptr[entry]
+            first = trans_ptr[choice[entry]] - next_ptr[entry]
             draw = rng.random()
             taken = -1
-            for j in range(policy.next_ptr[entry], policy.next_ptr[entry + 1]):
-                p = sample.prob[first + j]
+            for j in range(next_ptr[entry], next_ptr[entry + 1]):
+                p = prob[first + j]
                 if p > 0.0:
                     taken = j
                     draw -= p
                     if draw < 0.0:
                         break
-            node = policy.next_node[taken]
+            node = next_node[taken]
         cost[episode] = paid
         steps[episode] = count
-        reached[episode] = policy.at_goal[node]
+        reached[episode] = at_goal[node]
