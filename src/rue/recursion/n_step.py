@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from rue._arrays import Array
-from rue.errors import BadInput
+from rue.errors import BadInput, SolverFailed
 from rue.fallbacks import fallback, infeasible
 from rue.model import UMDP
 from rue.policy import complete_choices
@@ -223,8 +223,11 @@ def _propose(problem: NStepProblem, game: OptionGame, mixed: MixedTables, bound:
         if run.stop() or room[i] <= WORTH * game.value[game.order[i]]:
             break
         program = Separable(game.tree, i, problem.breakpoints, backend, PROPOSAL_NODES)
-        answer = program.solve(game.value, run.seconds_left)
         run.count("programs")
+        try:
+            answer = program.solve(game.value, run.seconds_left)
+        except SolverFailed:  # nothing is lost: it is a heuristic
+            continue
         run.report(f"{problem.name}: separable program at state {int(game.order[i])}")
         if _try(game, mixed, i, answer.weight, run):
             run.count("proposals taken")
