@@ -561,7 +561,7 @@ def examine(spec: Spec, seed: int, jobs: list[Job] | None = None) -> tuple[list[
         began = time.perf_counter()
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings("error", "invalid value", RuntimeWarning)  # NaN out of nowhere
+                warnings.filterwarnings("error", "invalid value", RuntimeWarning)  # an operation that makes NaN
                 solutions.append(job.run(model))
         except Exception as error:
             return [Failure("solves", f"{job.solver}, {job.limits}: {type(error).__name__}: {error}")], done

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import rue
+from rue.cli.printing import percent
 from rue.parsing import parse_method
 
 ROOT = Path(__file__).parent.parent
@@ -114,12 +115,27 @@ rue.save("solution.rue", rue.solve(model, parse_method("toy")))
 
 
 def test_a_package_that_cannot_be_imported_does_no_harm(tmp_path):
-    code = "import rue; print('regret' in rue.Solver.known, 'toy' in rue.Solver.known)"
+    code = "import rue; print('reg' in rue.Solver.known, 'toy' in rue.Solver.known)"
     done = with_a_package(tmp_path, "[rue.solvers]\ntoy = toys:Toy\n", code)
-    assert done.stdout.split()[1] == "False"
+    assert done.stdout == "True False\n"
     assert done.stderr == "toy announces 'toy' in rue.solvers, which cannot be used: No module named 'toys'\n"
 
 
 def test_no_class_takes_the_name_of_another():
     with pytest.raises(rue.BadInput, match=r"'average', as rue\.baselines\.Average is; expected another name"):
         type("Mine", (rue.Average,), {"name": "average"})
+
+
+def test_a_solver_that_returns_something_else_is_told():
+    class Wrong(rue.Solver):
+        def run(self, model, run):
+            return None
+
+    model = rue.domains.Medical(seed=1).sample(2, seed=1)
+    with pytest.raises(rue.BadInput, match=r"Wrong\.run returned a NoneType; expected a rue\.Outcome"):
+        rue.solve(model, Wrong(), bound=False)
+
+
+@pytest.mark.parametrize(("gap", "shown"), [(0.0123, "1.2 %"), (0.98, "98 %"), (0.997, "100 %"), (1.0, "100 %")])
+def test_gaps_are_printed_in_plain_digits(gap, shown):
+    assert percent(gap) == shown

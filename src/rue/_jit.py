@@ -45,7 +45,7 @@ RECORDS: dict[str, Callable[[], Any]] = {}  # by name, functions that return the
 
 
 class Deferred:
-    """A function that numba compiles; it becomes numba's own object when it is first called or looked at."""
+    """A function that numba compiles; numba's own object is made when it is first called or read."""
 
     def __init__(self, function: Function, make: Callable[[Function], Any]) -> None:
         update_wrapper(self, function)
@@ -107,7 +107,7 @@ class Kernel:
 
 
 def compiled(fastmath: Set[str] = frozenset()) -> tuple[Callable[[str], Any], Callable[[Function], Any]]:
-    """Return the decorators of a file's kernels and of its helpers, with the liberties that its arithmetic may take."""
+    """Return the decorators of a file's kernels and of its helpers, with some flags of fast arithmetic."""
     options = {**OPTIONS, "fastmath": set(fastmath)} if fastmath else OPTIONS
 
     def kernel(words: str) -> Callable[[Function], Any]:
@@ -136,7 +136,7 @@ def _deferred(function: Function, make: Callable[..., Any], options: dict[str, A
 
 @cache
 def _numba() -> Any:
-    """Return the module numba, after it got to know the listener of this file."""
+    """Return the module numba, with the listener of this file registered."""
     import numba  # takes as long as all other imports together
 
     numba.core.event.Listener.register(_First)

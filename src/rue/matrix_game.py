@@ -15,7 +15,8 @@ from rue.errors import SolverFailed
 
 # Weights below this are dropped.
 NEGLIGIBLE = 1e-12
-# If HiGHS fails, entries below this part of the largest are left out: it does not like too many orders of magnitude.
+# If HiGHS fails, as it may where entries span many orders of magnitude, those below this part of the largest are
+# left out.
 IGNORED = 1e-9
 
 
