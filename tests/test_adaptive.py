@@ -320,7 +320,7 @@ def test_interrupted(grid):
 @pytest.mark.parametrize("memory", [0.01, 0.02])
 def test_memory_is_bounded(grid, memory, monkeypatch):
     largest = []
-    make_room, drop = BeliefGraph._make_room, BeliefGraph.prune_vectors
+    make_room, drop = BeliefGraph.make_room, BeliefGraph.prune_vectors
 
     def watch_room(self, wanted):
         try:
@@ -332,7 +332,7 @@ def test_memory_is_bounded(grid, memory, monkeypatch):
         drop(self, *args)
         largest.append(self.bytes)
 
-    monkeypatch.setattr(BeliefGraph, "_make_room", watch_room)
+    monkeypatch.setattr(BeliefGraph, "make_room", watch_room)
     monkeypatch.setattr(BeliefGraph, "prune_vectors", watch_drop)
     solution = adaptive(fresh(grid), gap=0, memory=memory)
     assert solution.status is rue.Status.MEMORY_LIMIT
@@ -352,7 +352,7 @@ def test_room_is_asked_for_beside_what_is_left_after_vectors_were_dropped(monkey
         self.arrays.graph.used[VECTORS] = size // 4
 
     monkeypatch.setattr(BeliefGraph, "prune_vectors", drop)
-    graph._make_room({VECTORS: size // 2})  # there is room once the vectors that nobody holds are gone
+    graph.make_room({VECTORS: size // 2})  # there is room once the vectors that nobody holds are gone
     assert graph.arrays.vectors.vector.size == size
 
 

@@ -19,6 +19,9 @@ each choice of s_i it names the point j at s'_t from which the rest follows, or 
     W(s'_t, w_i∘T_t) ≥ r_j · min over {k: w_jk > 0} of (w_i∘T_t)_k / w_jk                            with a point j
     W(s'_t, w_i∘T_t) ≥ min over choices c of s'_t of  (w_i∘T_t)·g(c)                                 without
 
+A follower may also be a *sum* of points at s'_t with shares λ_j > 0. W is concave and homogeneous in w, so that
+W(s, Σ λ_j w_j) ≥ Σ λ_j W(s, w_j): the sum counts as a point with the weight Σ λ_j w_j and the value Σ λ_j r_j.
+
 The proof holds if each r_i is at most the right-hand side of the equation above with these bounds in it. Points may
 support each other in circles: applied n times, the inequalities bound W by r_i less what is claimed for the weight that
 has not reached a goal after n steps, and that vanishes as n grows.
@@ -45,7 +48,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -94,7 +97,10 @@ class Certificate:
     state: Array  # [P]; point 0 is at the initial state
     weight: Array  # [P, K]; those of point 0 are the belief
     value: Array  # [P]
-    follow: Array  # for each point a point, or -1, for all transitions of its state, in order
+    follow: Array  # for each point a point, or P + a sum, or -1, for all transitions of its state, in order
+    sum_ptr: Array = field(default_factory=lambda: np.zeros(1, np.int64))  # [Q+1] where the points of each sum begin
+    sum_point: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    sum_share: Array = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         one_of("objective", self.objective, ("regret", "cost"))
@@ -116,6 +122,11 @@ class Certificate:
         """P, the number of points."""
         return int(self.state.size)
 
+    @property
+    def sums(self) -> int:
+        """Q, the number of sums of points."""
+        return int(self.sum_ptr.size) - 1
+
     def follow_ptr(self, graph: Graph) -> Array:  # [P+1]
         """Return where the followers of each point begin."""
         return pointers(np.diff(graph.trans_ptr[graph.choice_ptr])[self.state])
@@ -127,7 +138,7 @@ class Certificate:
         arrays = {name: getattr(graph, name).tolist() for name in ("choice_ptr", "trans_ptr", "successor")}
         numbers = {"prob": model.prob.tolist(), "cost": model.cost.tolist(), "initial": graph.initial}
         proof = {name: getattr(self, name) for name in ("objective", "fingerprint", "bound")}
-        proof |= {name: getattr(self, name).tolist() for name in _FIELDS}
+        proof |= {name: getattr(self, name).tolist() for name in _FIELDS if self.sums or not name.startswith("sum_")}
         # JSON knows no infinity.
         proof["potential"] = [[x if math.isfinite(x) else None for x in row] for row in proof["potential"]]
         header = {"format": "rue", "version": 1, "kind": "proof"}
@@ -141,7 +152,10 @@ class Certificate:
         return f"Certificate({self.objective} of every policy at least {self.bound:.6g}, {self.points} points)"
 
 
-_FIELDS = {"potential": np.float64, "state": np.int32, "weight": np.float64, "value": np.float64, "follow": np.int32}
+_FIELDS = {
+    "potential": np.float64, "state": np.int32, "weight": np.float64, "value": np.float64, "follow": np.int32,
+    "sum_ptr": np.int64, "sum_point": np.int32, "sum_share": np.float64,
+}  # fmt: skip
 
 
 def model_fingerprint(model: UMDP) -> str:
@@ -187,10 +201,13 @@ def safe_potential(model: UMDP, lower: Array) -> Array:  # [S, K]
     return np.column_stack([_Sample.of(model, k).lowered(lower[:, k]) for k in range(model.samples)])
 
 
-def margin(model: UMDP) -> float:
-    """Return the fraction of what a point follows from that is kept back for rounding errors."""
+def margin(model: UMDP, terms: int = 1) -> float:
+    """Return the fraction of what a point follows from that is kept back for rounding errors.
+
+    No sum has more than this many `terms`.
+    """
     longest = int(np.diff(model.graph.trans_ptr).max(initial=0))
-    return TWICE_ROUNDOFF * (model.samples + longest + 16)
+    return TWICE_ROUNDOFF * (model.samples + longest + 2 * terms + 16)
 
 
 def _check_form(model: UMDP, certificate: Certificate) -> None:
@@ -211,12 +228,25 @@ def _check_form(model: UMDP, certificate: Certificate) -> None:
     _expect(certificate.value.shape == (points,), "value has no entry for each point")
     _expect(_within(certificate.state, 0, graph.states - 1), "state is out of range")
     _expect(certificate.follow.shape == (certificate.follow_ptr(graph)[-1],), "follow has no entry for each transition")
-    _expect(_within(certificate.follow, -1, points - 1), "follow is out of range")
+    _check_sums(certificate)
+    _expect(_within(certificate.follow, -1, points + certificate.sums - 1), "follow is out of range")
     _expect(_within(certificate.weight, 0.0, LARGE_WEIGHT), "weight is negative or no number")
     _expect(_within(certificate.weight.max(axis=1), 1 / LARGE_WEIGHT, LARGE_WEIGHT), "weight is nearly zero at a point")
     _expect(_within(certificate.value, 0.0, LARGE_VALUE), "value is negative or no number")
     _expect(certificate.state[0] == graph.initial, "state of point 0 is not the initial state")
     _expect(abs(certificate.belief.sum() - 1) <= BELIEF_TOLERANCE, "weight of point 0 does not sum to 1")
+
+
+def _check_sums(certificate: Certificate) -> None:
+    """Refuse sums without points, of points that do not exist or that have different states, and useless shares."""
+    ptr, point, share = certificate.sum_ptr, certificate.sum_point, certificate.sum_share
+    fits = ptr.ndim == 1 and ptr.size > 0 and ptr[0] == 0 and (np.diff(ptr) > 0).all()
+    _expect(bool(fits), "sum_ptr does not rise from 0, or a sum is empty")
+    _expect(point.shape == share.shape == (ptr[-1],), "sum_point or sum_share has no entry for each point of a sum")
+    _expect(_within(point, 0, certificate.points - 1), "sum_point is out of range")
+    _expect(_within(share, 1 / LARGE_WEIGHT, LARGE_WEIGHT), "sum_share is nearly zero, too large or no number")
+    state = certificate.state[point]
+    _expect(bool((state == np.repeat(state[ptr[:-1]], np.diff(ptr))).all()), "sum has points at different states")
 
 
 def _expect(fits: bool, problem: str) -> None:
@@ -276,6 +306,9 @@ class _Points:
     value: Array  # [P]
     follow: Array
     follow_ptr: Array  # [P+1]
+    sum_ptr: Array  # [Q+1]
+    sum_point: Array
+    sum_share: Array
     margin: float
 
     @classmethod
@@ -284,20 +317,24 @@ class _Points:
         weight, value = _without_small(certificate.weight), _without_small(certificate.value)
         follow, follow_ptr = certificate.follow, certificate.follow_ptr(model.graph)
         numbers = (_without_small(model.prob), model.prob, finite_gap)
-        return cls(model.graph, *numbers, certificate.state, weight, value, follow, follow_ptr, margin(model))
+        sums = (certificate.sum_ptr, certificate.sum_point, certificate.sum_share)
+        terms = int(np.diff(certificate.sum_ptr).max(initial=1))
+        own = (certificate.state, weight, value, follow, follow_ptr, *sums)
+        return cls(model.graph, *numbers, *own, margin(model, terms))
 
     def check_followers(self) -> None:
         """Refuse followers at another state than that of the outcome."""
         graph = self.graph
         first = graph.trans_ptr[graph.choice_ptr[self.state]]
         expected = graph.successor[ranges(first, np.diff(self.follow_ptr))]
-        wrong = np.flatnonzero((self.follow >= 0) & (self.state[self.follow] != expected))
+        state = np.concatenate([self.state, self.state[self.sum_point[self.sum_ptr[:-1]]]])
+        wrong = np.flatnonzero((self.follow >= 0) & (state[self.follow] != expected))
         if wrong.size:
             at = int(wrong[0])
             name, other = graph.state_name, int(self.follow[at])
             point = int(np.searchsorted(self.follow_ptr, at, side="right")) - 1
             raise BadInput(
-                f"point {point} is followed by point {other} at state {name(self.state[other])}; "
+                f"point {point} is followed by point {other} at state {name(state[other])}; "
                 f"expected one at state {name(expected[at])}; {in_all(wrong.size, 'follower')}"
             )
 
@@ -305,7 +342,8 @@ class _Points:
         """Return which points claim no more than the sum of what follows, rounded down."""
         graph, follows = self.graph, np.zeros(self.state.size, bool)
         model = GapModel(graph.choice_ptr, graph.trans_ptr, graph.successor, self.prob, self.gap)
-        claims = Claims(self.state, self.weight, self.value, self.follow, self.follow_ptr)
+        sums = (self.sum_ptr, self.sum_point, self.sum_share)
+        claims = Claims(self.state, self.weight, self.value, self.follow, self.follow_ptr, *sums)
         in_parts(
             lambda first, last: check_points(model, claims, 1 - self.margin, first, last, follows),
             0, self.state.size, cores(), SMALL_PART,
@@ -354,7 +392,8 @@ class _Points:
             prob = self.full_prob[t, weight.argmax(axis=1)]
             even &= ((self.full_prob[t] == prob[:, None]) | (weight == 0)).all(axis=1)
             follow = self.follow[place + i]
-            same = (follow >= 0) & (self.weight[follow] == weight).all(axis=1)
+            same = (follow >= 0) & (follow < self.state.size)
+            same[same] = (self.weight[follow[same]] == weight[same]).all(axis=1)
             there = self.ahead(part, weight, int(graph.successor[t]), follow)
             rise = np.where(same, there, there * (1 - self.margin)) - claim
             up += prob * np.maximum(rise, 0.0)
@@ -370,12 +409,25 @@ class _Points:
         if gap.size and named.size < part.size:
             result = (weight @ gap.T).min(axis=1)
         if named.size:
-            point = follow[named]
-            there = self.weight[point]
+            there, value = self.claims_of(follow[named])
             share = np.full(there.shape, np.inf)
             np.divide(weight[named], there, out=share, where=there > 0)
-            result[named] = self.value[point] * share.min(axis=1)
+            result[named] = value * share.min(axis=1)
         return np.asarray(result)
+
+    def claims_of(self, follow: Array) -> tuple[Array, Array]:  # [N, K], [N]
+        """Return the weights and values of some followers."""
+        plain = np.minimum(follow, self.state.size - 1)
+        weight, value = self.weight[plain].copy(), self.value[plain].copy()
+        named = np.flatnonzero(follow >= self.state.size)
+        if named.size:
+            total = follow[named] - self.state.size
+            size = (self.sum_ptr[total + 1] - self.sum_ptr[total]).astype(np.int64)
+            part, first = ranges(self.sum_ptr[total], size), np.cumsum(size) - size
+            share, point = self.sum_share[part], self.sum_point[part]
+            weight[named] = np.add.reduceat(share[:, None] * self.weight[point], first, axis=0)
+            value[named] = np.add.reduceat(share * self.value[point], first)
+        return weight, value
 
 
 def _without_small(array: Array) -> Array:

@@ -26,10 +26,13 @@ class Claims(NamedTuple):
     value: Array  # [P]
     follow: Array  # for each point the followers of all transitions of its state, -1 if there is none
     follow_ptr: Array  # [P+1]
+    sum_ptr: Array  # [Q+1] a follower P + q is a sum of points with shares
+    sum_point: Array
+    sum_share: Array
 
 
 declare(GapModel, "L1 L1 I1 F2 f2")
-declare(Claims, "I1 F2 F1 I1 l1")
+declare(Claims, "I1 F2 F1 I1 l1 L1 I1 F1")
 
 
 @kernel("GapModel Claims float int int b1")
@@ -56,13 +59,33 @@ def check_points(model, claims, keep, first, last, holds):
                     ahead[k] = claims.weight[i, k] * model.prob[t, k]
                 point = claims.follow[claims.follow_ptr[i] + t - begin]
                 if point >= 0:
-                    total += claims.value[point] * _least_ratio(ahead, claims.weight[point])
+                    total += _proved(claims, ahead, point)
                 else:
                     total += _one_step(model.choice_ptr, model.gap, model.successor[t], ahead)
                 t += 1
             if not total * keep >= value:
                 holds[i] = False
                 break
+
+
+@helper
+def _proved(claims, weight, follower):
+    """Return what a point, or a sum of points, proves for a weight."""
+    if follower < claims.value.size:
+        return claims.value[follower] * _least_ratio(weight, claims.weight[follower])
+    first = claims.sum_ptr[follower - claims.value.size]
+    last = claims.sum_ptr[follower - claims.value.size + 1]
+    value = 0.0
+    for i in range(first, last):
+        value += claims.sum_share[i] * claims.value[claims.sum_point[i]]
+    least = np.inf
+    for k in range(weight.size):
+        other = 0.0
+        for i in range(first, last):
+            other += claims.sum_share[i] * claims.weight[claims.sum_point[i], k]
+        if other > 0.0:
+            least = min(least, weight[k] / other)
+    return value * least
 
 
 @helper

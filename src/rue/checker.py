@@ -17,7 +17,9 @@ with the probabilities T_t ∈ R^K: the stored numbers divided by the exact sum 
       r_i ≤ w_i·g(c) + Σ_t f_t,     f_t = r_j · min over {k: w_jk > 0} of (w_i∘T_t)_k / w_jk        with a point j
                                     f_t = min over choices d of s'_t of (w_i∘T_t)·g(d), 0 at goals  without
 
-  and r_i = 0 at goals. Points may support each other in circles (Theorems 2 and 3 of docs/bounds.md).
+  and r_i = 0 at goals. In place of a point j there may be a sum of points of s'_t with shares λ_j > 0: it counts as a
+  point with the weight Σ λ_j w_j and the value Σ λ_j r_j, since W is concave and homogeneous in the weight. Points may
+  support each other in circles (Theorems 2 and 3 of docs/bounds.md).
 
 Point 0 is at the initial state s_0. With its weights b, divided by their sum, every policy has
 
@@ -61,6 +63,7 @@ ROUNDS = 50  # of improving a policy
 
 MODEL_ARRAYS = ("choice_ptr", "trans_ptr", "successor", "prob", "cost")
 PROOF_ARRAYS = ("potential", "state", "weight", "value", "follow")
+SUM_ARRAYS = ("sum_ptr", "sum_point", "sum_share")
 
 
 class BadFile(Exception):
@@ -104,8 +107,11 @@ class Proof(NamedTuple):
     state: Array  # [P]
     weight: Array  # [P, K]
     value: Array  # [P]
-    follow: Array  # for each point a point, or -1, for all transitions of its state, in order
+    follow: Array  # for each point a point, or P + a sum, or -1, for all transitions of its state, in order
     follow_ptr: Array  # [P+1] where the followers of each point begin
+    sum_ptr: Array  # [Q+1] where the points of each sum begin
+    sum_point: Array
+    sum_share: Array
 
 
 def read(paths: list[str]) -> tuple[Model, Proof]:
@@ -164,7 +170,8 @@ def _unpack(path: Path, size: int) -> dict[str, Any]:
             return {"model": {**arrays(MODEL_ARRAYS), "initial": header["graph"]["initial"]}}
         about = header["solution"].get("certificate")
         _expect(about is not None, "nothing was proved about other policies; expected a solution with a certificate")
-        return {"certificate": {**about, **arrays(PROOF_ARRAYS, "certificate_")}}
+        sums = arrays(SUM_ARRAYS, "certificate_") if "certificate_sum_ptr.npy" in members else {}
+        return {"certificate": {**about, **arrays(PROOF_ARRAYS, "certificate_"), **sums}}
 
 
 def _from_npy(data: bytes, name: str) -> Array:
@@ -225,7 +232,8 @@ def _proof(part: dict[str, Any], model: Model) -> Proof:
     _expect(int(state[0]) == model.initial, "point 0 is not at the initial state")
     _expect(weight.shape == (state.size, model.samples), "weight has no row per point and column per sample")
     _expect(value.shape == state.shape, "value has no entry per point")
-    _expect(_within(follow, -1, state.size - 1), "follow names no point")
+    sums = _sums(part, state)
+    _expect(_within(follow, -1, state.size + sums[0].size - 2), "follow names no point and no sum")
     follow_ptr = np.append(0, np.cumsum(np.diff(model.state_ptr)[state]))
     _expect(follow.size == follow_ptr[-1], "follow has no entry per transition of the states of all points")
     _expect(_within(weight, 0.0, LARGE_WEIGHT), f"a weight is negative, above {LARGE_WEIGHT} or no number")
@@ -234,7 +242,22 @@ def _proof(part: dict[str, Any], model: Model) -> Proof:
     _expect(bool(weight.any(axis=1).all()), "a point has no weight")
     if not isinstance(part["potential"], np.ndarray):  # null in JSON
         potential = np.where(np.isnan(potential), np.inf, potential)
-    return Proof(objective, float(bound), potential, state, weight, value, follow, follow_ptr)
+    return Proof(objective, float(bound), potential, state, weight, value, follow, follow_ptr, *sums)
+
+
+def _sums(part: dict[str, Any], state: Array) -> tuple[Array, Array, Array]:
+    """Return the sums of a certificate; none if it has no such arrays."""
+    if not any(name in part for name in SUM_ARRAYS):
+        return np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0)
+    ptr, point, share = _whole(part, "sum_ptr"), _whole(part, "sum_point"), np.array(part["sum_share"], float)
+    fits = ptr.size > 0 and ptr[0] == 0 and bool((np.diff(ptr) > 0).all()) and ptr[-1] == point.size
+    _expect(fits, "sum_ptr does not rise from 0 to the number of entries of sum_point")
+    _expect(share.shape == point.shape, "sum_share has no entry per entry of sum_point")
+    _expect(_within(point, 0, state.size - 1), "sum_point names no point")
+    _expect(_within(share, 1 / LARGE_WEIGHT, LARGE_WEIGHT), f"a share is above {LARGE_WEIGHT}, or below its inverse")
+    first = np.repeat(state[point[ptr[:-1]]], np.diff(ptr))
+    _expect(bool((state[point] == first).all()), "a sum has points at different states")
+    return ptr, point, share
 
 
 def _within(array: Array, low: float, high: float) -> bool:
@@ -361,10 +384,11 @@ def _check_points(model: Model, proof: Proof, gaps: _Gaps, exact: bool) -> None:
     if at_goal.size:
         raise Refused(f"point {at_goal[0]} is at a goal and claims {float(claim[at_goal[0]])}; expected 0")
     transition = _ranges(model.state_ptr[state], np.diff(proof.follow_ptr))
-    wrong = np.flatnonzero((follow >= 0) & (state[follow] != model.successor[transition]))
+    where = np.append(state, state[proof.sum_point[proof.sum_ptr[:-1]]])
+    wrong = np.flatnonzero((follow >= 0) & (where[follow] != model.successor[transition]))
     if wrong.size:
         j, t = int(follow[wrong[0]]), int(transition[wrong[0]])
-        raise Refused(f"point {j} at state {state[j]} stands for transition {t} to {model.successor[t]}")
+        raise Refused(f"point {j} at state {where[j]} stands for transition {t} to {model.successor[t]}")
     most = int(np.diff(model.state_ptr).max()) * model.samples + 1
     points, size = _Points(model, proof, gaps), max(CHUNK // most, 1)
     for begin in range(0, state.size, size):
@@ -395,15 +419,29 @@ class _Points(NamedTuple):
         weight[weight < FLOOR] = 0.0
         ahead = np.empty(transition.size)
         named, alone = np.flatnonzero(follow >= 0), np.flatnonzero(follow < 0)
-        there = proof.weight[follow[named]]
+        there, value = self._claims(follow[named])
         ratio = np.divide(weight[named], there, out=np.full(there.shape, np.inf), where=there > 0)
-        ahead[named] = proof.value[follow[named]] * ratio.min(axis=1)
+        ahead[named] = value * ratio.min(axis=1)
         ahead[alone] = self._by_one_step(weight[alone], model.successor[transition[alone]])
         total = self._paid(proof.weight[point], choice)
         total += np.add.reduceat(ahead, np.cumsum(length) - length)
         # No term is negative: each product, quotient and sum adds a rounding, and a share may have one for each term.
         errors = model.samples + 2 * int(length.max(initial=0)) + 16
+        errors += 4 * int(np.diff(proof.sum_ptr).max(initial=1))
         return np.where(total < FLOOR, 0.0, total * (1 - errors * UNIT))
+
+    def _claims(self, follow: Array) -> tuple[Array, Array]:
+        """Return the weights and values of followers, points or sums."""
+        proof, points = self.proof, self.proof.state.size
+        plain = np.minimum(follow, points - 1)
+        weight, value, summed = proof.weight[plain], proof.value[plain], np.flatnonzero(follow >= points)
+        if summed.size:
+            first, last = proof.sum_ptr[follow[summed] - points], proof.sum_ptr[follow[summed] - points + 1]
+            part, start = _ranges(first, last - first), np.cumsum(last - first) - (last - first)
+            share, point = proof.sum_share[part], proof.sum_point[part]
+            weight[summed] = np.add.reduceat(share[:, None] * proof.weight[point], start, axis=0)
+            value[summed] = np.add.reduceat(share * proof.value[point], start)
+        return weight, value
 
     def _paid(self, weight: Array, choice: Array) -> Array:
         """Return the weighted gaps of choices."""
@@ -436,11 +474,22 @@ class _Points(NamedTuple):
 
     def _ahead(self, weight: dict[int, Fraction], state: int, follow: int) -> Fraction | float:
         if follow >= 0:
-            there = enumerate(self.proof.weight[follow].tolist())
-            share = min(weight.get(k, Fraction(0)) / Fraction(w) for k, w in there if w > 0)
-            return Fraction(float(self.proof.value[follow])) * share
+            there, value = self._claim_exactly(follow)
+            return value * min(weight.get(k, Fraction(0)) / w for k, w in enumerate(there) if w > 0)
         own = range(*self.model.choice_ptr[state : state + 2].tolist())
         return min((self._paid_exactly(weight, c) for c in own), default=Fraction(0))
+
+    def _claim_exactly(self, follow: int) -> tuple[list[Fraction], Fraction]:
+        """Return the weight and the value of a follower, a point or a sum."""
+        proof, total = self.proof, follow - self.proof.state.size
+        terms = [(follow, Fraction(1))]
+        if total >= 0:
+            part = slice(*proof.sum_ptr[total : total + 2].tolist())
+            shares = (Fraction(share) for share in proof.sum_share[part].tolist())
+            terms = list(zip(proof.sum_point[part].tolist(), shares, strict=True))
+        rows = [(share, [Fraction(w) for w in proof.weight[j].tolist()], proof.value[j]) for j, share in terms]
+        weight = [sum((share * row[k] for share, row, _ in rows), Fraction(0)) for k in range(self.model.samples)]
+        return weight, sum((share * Fraction(float(value)) for share, _, value in rows), Fraction(0))
 
     def _paid_exactly(self, weight: dict[int, Fraction], c: int) -> Fraction | float:
         if any(self.gaps.deadly[c, k] for k in weight):

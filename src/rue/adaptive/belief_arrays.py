@@ -3,6 +3,7 @@
 Which arrays there are, and in which group, is declared in `belief_kernels.py`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -109,16 +110,26 @@ class BeliefArrays:
             front = np.unique(ahead[~reached[ahead]])
         return reached
 
-    def prune_vectors(self, kept: Array, outcomes: Array) -> Array:
+    def drop_nodes(self) -> None:
+        """Forget all nodes; the vectors stay."""
+        empty = BeliefArrays.empty(self.vectors.at_state.size, self.vectors.alpha.shape[1], self.graph.widest)
+        for group in (NODES, kernel.ACTIONS, kernel.EDGES, kernel.POINTS):
+            self.graph.used[group] = 0
+        self.graph = empty.graph._replace(used=self.graph.used)
+        self.points = empty.points._replace(used=self.graph.used)
+        self.weights = empty.weights._replace(belief=self.weights.belief, least=self.weights.least)
+
+    def prune_vectors(self, kept: Array, outcomes: Array, others: Sequence[Array] = ()) -> Array:
         """Drop the vectors that no node refers to, except those to be `kept`, the fallbacks, and all that follow these.
 
-        Vectors that only others lead to stay, but in no list. Return the new place of each vector, or NONE.
+        `others` are rows that refer to vectors like nodes. Vectors that only others lead to stay, but in no list.
+        Return the new place of each vector, or NONE.
         """
-        old, nodes = self.vectors, self.graph.node[: self.graph.used[NODES]]
+        old, tables = self.vectors, (self.graph.node[: self.graph.used[NODES]], *others)
         vector = old.vector[: old.used[VECTORS]]
         fallback = old.fallback[old.fallback != NONE]
         wanted = np.zeros(vector.size, bool)
-        for some in (kept, fallback, nodes["vector"]):
+        for some in (kept, fallback, *(rows["vector"][rows["vector"] != NONE] for rows in tables)):
             wanted[some] = True
         moved = self.reachable(np.flatnonzero(wanted), outcomes)
         hidden = np.flatnonzero(moved & ~wanted)
@@ -141,11 +152,12 @@ class BeliefArrays:
         new.vector["older"][:end] = np.arange(end) - 1
         new.vector["owner"][place[hidden]] = 0
 
-        # How many of the oldest vectors that a node has been compared with are still listed.
+        # How many of the oldest vectors that a row has been compared with are still listed.
         before = np.concatenate(([0], np.cumsum(wanted[listed])))
-        begin = (np.cumsum(old.at_state["number"]) - old.at_state["number"])[nodes["state"]]
-        nodes["seen_vectors"] = before[begin + nodes["seen_vectors"]] - before[begin]
-        nodes["vector"] = place[nodes["vector"]]
+        for rows in tables:
+            begin = (np.cumsum(old.at_state["number"]) - old.at_state["number"])[rows["state"]]
+            rows["seen_vectors"] = before[begin + rows["seen_vectors"]] - before[begin]
+            rows["vector"] = np.where(rows["vector"] == NONE, NONE, place[rows["vector"]])
         new.fallback[old.fallback != NONE] = place[fallback]
         self.vectors = new
         return place

@@ -3,7 +3,7 @@
 What the graph is, and how its bounds are computed, is described in `belief_kernels.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ from rue.adaptive import belief_kernels as kernel
 from rue.adaptive import expansion_kernels as expansion
 from rue.adaptive.belief_arrays import BeliefArrays
 from rue.adaptive.belief_kernels import ACTIONS, BLOCK, EDGES, FOLLOWERS, HUGE, NODES, NONE, POINTS, VECTORS, Walk
-from rue.adaptive.proof_kernels import list_proof, lower_claims
+from rue.adaptive.proof_kernels import Draft, list_proof, lower_claims
 from rue.certificate import Certificate, gap_below, margin, model_fingerprint, safe_potential
 from rue.certificate_kernels import GapModel
 from rue.controllers import merged, part_of, put_together
@@ -71,6 +71,8 @@ class BeliefGraph:
     expanded: int = 1  # nodes of the last frontier
     rounds: int = 0
     prune_at: int = MANY_VECTORS
+    others: Callable[[], Sequence[Array]] = tuple  # other rows that refer to vectors
+    other_bytes: int = 0  # what else is to be counted as memory of the graph
 
     @classmethod
     def build(cls, model: UMDP, values: OptimalValues, memory: float, threads: int = 1) -> "BeliefGraph":
@@ -111,7 +113,8 @@ class BeliefGraph:
 
     @property
     def _other_bytes(self) -> int:
-        return self.potential.nbytes + self.gaps.gap.nbytes + 4 * self.order.nbytes + self.policy_bytes
+        own = self.potential.nbytes + self.gaps.gap.nbytes + 4 * self.order.nbytes
+        return own + self.policy_bytes + self.other_bytes
 
     def add_policy(self, policy: Policy) -> None:
         """Add the regrets of a policy as vectors: from its start nodes, and from its best node at each state."""
@@ -121,7 +124,7 @@ class BeliefGraph:
         regret = np.where(np.isnan(regret), np.inf, np.maximum(regret, 0.0))  # where both are infinite
         regret = np.minimum(regret, HUGE)
         node = _best_nodes(policy, regret.mean(axis=1), self.model.graph.goal)
-        self._make_room({VECTORS: BLOCK * (node.size + 1)})
+        self.make_room({VECTORS: BLOCK * (node.size + 1)})
         codes = -1 - self.offset[-1] - node
         states = policy.node_state[node]
         expansion.add_given(self.arrays.vectors, states.astype(np.int32), codes.astype(np.int32), regret[node])
@@ -143,8 +146,7 @@ class BeliefGraph:
     def move(self, belief: Array) -> None:
         """Evaluate the graph at a belief; the first time, add its root."""
         arrays = self.arrays
-        belief = np.array(belief)  # its own, and writable: kernels are compiled for one kind of array
-        arrays.weights = arrays.weights._replace(belief=belief)
+        self.set_belief(belief)
         self.expanded = 1
         if self.nodes == 0:
             arrays.weights = arrays.weights._replace(least=self._least_likelihood())
@@ -181,8 +183,8 @@ class BeliefGraph:
 
     def backup(self) -> None:
         """Back up both bounds of the nodes that the best actions by the lower bounds lead to."""
-        longest = int(self._outcomes.max(initial=1))
-        self._make_room({VECTORS: 2 * self.visited + 1024, FOLLOWERS: (2 * self.visited + 64) * longest})
+        longest = int(self.outcomes.max(initial=1))
+        self.make_room({VECTORS: 2 * self.visited + 1024, FOLLOWERS: (2 * self.visited + 64) * longest})
         self._visit()
         self.rounds += 1
         # Cycles take many sweeps: some every now and then, many when no node is left to expand.
@@ -190,9 +192,22 @@ class BeliefGraph:
             self._finish_cycles()
         elif self.rounds % RELAX_EVERY == 0:
             kernel.relax(self.arrays.graph, self.order, self.visited, FEW_SWEEPS, RISE)
+        self.prune_if_many()
+
+    def prune_if_many(self) -> None:
+        """Prune vectors if their number has doubled."""
         if self.arrays.vectors.at_state["number"].sum() > self.prune_at:
             self.prune_vectors()
             self.prune_at = max(MANY_VECTORS, 2 * int(self.arrays.vectors.at_state["number"].sum()))
+
+    def drop_nodes(self) -> None:
+        """Forget all nodes; vectors and the belief stay."""
+        self.arrays.drop_nodes()
+        self.visited, self.order = 0, np.zeros(0, np.int32)
+
+    def set_belief(self, belief: Array) -> None:
+        """Set the present belief. It is copied, and writable: kernels are compiled for one kind of array."""
+        self.arrays.weights = self.arrays.weights._replace(belief=np.array(belief))
 
     def _visit(self) -> None:
         arrays, walk = self.arrays, self._new_walk()
@@ -224,7 +239,7 @@ class BeliefGraph:
                 self.gaps, arrays.graph, arrays.weights, arrays.vectors, arrays.points, frontier, done, last
             )  # fmt: skip
             if done < last:
-                self._make_room(dict.fromkeys((NODES, ACTIONS, EDGES, POINTS), 4 * widest))
+                self.make_room(dict.fromkeys((NODES, ACTIONS, EDGES, POINTS), 4 * widest))
         self._scan(np.arange(before, self.nodes, dtype=np.int32))
         self.expanded = count
 
@@ -263,7 +278,7 @@ class BeliefGraph:
         size = self.nodes + 1
         return Walk(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64))
 
-    def _make_room(self, wanted: dict[int, int]) -> None:
+    def make_room(self, wanted: dict[int, int]) -> None:
         """Have room for more rows in some groups, and more if memory allows; prune vectors first if it is short."""
         grown = self._growth(wanted)
         if grown is None:
@@ -288,8 +303,8 @@ class BeliefGraph:
     def prune_vectors(self) -> None:
         """Drop the vectors that no node refers to, except the best at the root and those that others lead to."""
         root, regret = self.root_vectors()
-        near = root[np.argsort(regret @ self.belief, kind="stable")[:ROOT_VECTORS]] if self.nodes else root
-        place = self.arrays.prune_vectors(np.union1d(near, self.favourites), self._outcomes)
+        near = root[np.argsort(regret @ self.belief, kind="stable")[:ROOT_VECTORS]] if self.belief.size else root
+        place = self.arrays.prune_vectors(np.union1d(near, self.favourites), self.outcomes, self.others())
         self.favourites = place[self.favourites]
 
     def controller(self, vectors: Array, weight: Array) -> Policy:
@@ -301,7 +316,7 @@ class BeliefGraph:
         number = np.where(choice < 0, -1 - choice.astype(np.int64), NONE)
         number[own] = self.offset[-1] + np.arange(own.size)
         taken = choice[own]
-        length = self._outcomes[taken]
+        length = self.outcomes[taken]
         follower = arrays.follower[ranges(arrays.vector["first_follower"][own], length)]
         goal = self._goal_nodes()[graph.successor[ranges(graph.trans_ptr[taken], length)]]
         following = np.where(follower == NONE, goal, number[np.maximum(follower, 0)])
@@ -314,15 +329,15 @@ class BeliefGraph:
 
     def size_of(self, vectors: Array) -> int:
         """Return how many next nodes their controller has, at most, besides those of the given policies."""
-        return int(self._outcomes[self.arrays.vectors.vector["choice"][self._behind(vectors)]].sum())
+        return int(self.outcomes[self.arrays.vectors.vector["choice"][self._behind(vectors)]].sum())
 
     def _behind(self, vectors: Array) -> Array:
         """Return these vectors and all that they lead to, except those of given policies."""
-        reached = self.arrays.reachable(vectors, self._outcomes)
+        reached = self.arrays.reachable(vectors, self.outcomes)
         return np.flatnonzero(reached & (self.arrays.vectors.vector["choice"][: reached.size] >= 0))
 
     @property
-    def _outcomes(self) -> Array:  # [C]
+    def outcomes(self) -> Array:  # [C]
         """The number of outcomes of each choice."""
         return np.diff(self.model.graph.trans_ptr)
 
@@ -349,7 +364,9 @@ class BeliefGraph:
         follow_ptr = np.concatenate(([0], np.cumsum(outcomes[state])))
         follow = follow[: follow_ptr[-1]]
         safe = 1.0 - max(2 * margin(self.model), 1e-13)
-        lower_claims(self.gaps, state, weight, value, follow, follow_ptr, safe)
+        none = np.zeros(0, np.int32)
+        draft = Draft(state, weight, value, follow, follow_ptr, np.zeros(1, np.int64), none, np.zeros(0))
+        lower_claims(self.gaps, draft, safe)
         proof = Certificate(objective, model_fingerprint(self.model), 0.0, self.potential, state, weight, value, follow)
         return proof, float(value[0])
 

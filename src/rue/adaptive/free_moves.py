@@ -9,7 +9,7 @@ that are raised from zero would go round in a component for ever and stay at zer
 one of the full model: it draws its choice, moves to the state that has this choice, and takes it there.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -219,6 +219,8 @@ class _CertificateExpansion:
 
     merged: Merged
     small: Certificate
+    sums: dict[tuple[int, ...], int] = field(default_factory=dict)  # the points of each sum, and its number
+    shares: list[Array] = field(default_factory=list)  # of each sum
 
     def certificate(self) -> Certificate:
         """Return the certificate of the full model."""
@@ -232,10 +234,13 @@ class _CertificateExpansion:
         root = int(self.merged.rank[whole.graph.initial])
         order[[0, root]] = order[[root, 0]]  # point 0 is at the initial state
         number = np.argsort(order)
+        followers = [self._followers(int(state[i]), int(group[i]), follow, first, number) for i in order]
         return Certificate(
             small.objective, model_fingerprint(whole), small.bound, small.potential[self.merged.place],
-            state[order], weight[group[order]], value[group[order]],
-            np.concatenate([self._followers(int(state[i]), int(group[i]), follow, first, number) for i in order]),
+            state[order], weight[group[order]], value[group[order]], np.concatenate(followers),
+            np.concatenate(([0], np.cumsum([share.size for share in self.shares], dtype=np.int64))),
+            np.array([point for points in self.sums for point in points[1:]], np.int32),
+            np.concatenate([np.zeros(0), *self.shares]),
         )  # fmt: skip
 
     def _groups(self) -> tuple[Array, Array, Array, list[dict[int, int]]]:
@@ -253,16 +258,17 @@ class _CertificateExpansion:
                 own = int(self.merged.choice[c])
                 for t in range(int(tiny.trans_ptr[c]), int(tiny.trans_ptr[c + 1])):
                     j = int(small.follow[position[i] + t - tiny.trans_ptr[begin]])
+                    j = j if j < small.points else small.points - 2 - j  # a sum q becomes −2 − q
                     to = int(tiny.successor[t])
                     if own < 0:
                         continue
                     arrived = small.weight[i] * self.merged.model.prob[t]
-                    if j < 0 and sizes[to] > 1 and arrived.max() > SMALL:
+                    if j == -1 and sizes[to] > 1 and arrived.max() > SMALL:
                         j = len(place)
                         place.append(to)
                         weight.append(arrived)
                         value.append(_one_step(arrived, gap[tiny.choice_ptr[to] : tiny.choice_ptr[to + 1]], whole))
-                    if j >= 0:
+                    if j != -1:
                         after[int(self.merged.whole.graph.trans_ptr[own] + t - tiny.trans_ptr[c])] = j
             follow.append(after)
         follow += [{} for _ in range(len(place) - len(follow))]
@@ -279,7 +285,20 @@ class _CertificateExpansion:
         inside = self.merged.inner[graph.trans_choice[transition]] & stays
         other = np.array([follow[group].get(int(t), -1) for t in transition], np.int64)
         other = np.where(inside, group, other)
-        return np.where(other < 0, -1, number[first[np.maximum(other, 0)] + rank[graph.successor[transition]]])
+        points = np.where(other < 0, -1, number[first[np.maximum(other, 0)] + rank[graph.successor[transition]]])
+        for i in np.flatnonzero(other < -1):
+            points[i] = number.size + self._sum(int(-2 - other[i]), int(graph.successor[transition[i]]), first, number)
+        return points
+
+    def _sum(self, q: int, state: int, first: Array, number: Array) -> int:
+        """Return the number of a sum of the reduced certificate at a state of the full model."""
+        part = slice(*self.small.sum_ptr[q : q + 2])
+        points = number[first[self.small.sum_point[part]] + self.merged.rank[state]]
+        key = (q, *points.tolist())
+        if key not in self.sums:
+            self.sums[key] = len(self.sums)
+            self.shares.append(self.small.sum_share[part])
+        return self.sums[key]
 
 
 def _one_step(weight: Array, gap: Array, model: UMDP) -> float:

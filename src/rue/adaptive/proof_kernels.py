@@ -5,8 +5,16 @@ Links are followed to their ends, and only the points at the ends are stored.
 
 import numpy as np
 
+from rue._jit import declare
 from rue.adaptive.belief_kernels import HUGE, LOWER, NONE, SAFE, _best_action, _dot, _one_step, helper, kernel
-from rue.certificate_kernels import _least_ratio
+from rue.certificate_kernels import Claims, _proved
+
+
+class Draft(Claims):
+    """Claims that can still be lowered."""
+
+
+declare(Draft, "i1 f2 f1 i1 l1 l1 i1 f1")
 
 # Rounds in which claims are lowered to what follows from them.
 ROUNDS = 50
@@ -77,18 +85,20 @@ def _proving_node(graph, node):
     return NONE
 
 
-@kernel("GapModel i1 f2 f1 i1 l1 float")
-def lower_claims(model, state, weight, value, follow, follow_ptr, safe):
+@kernel("GapModel Draft float")
+def lower_claims(model, claims, safe):
     """Lower the values that do not follow from the others, in rounds, until all do.
 
     The same inequality as in `rue.certificate`, which checks the result.
     """
+    weight = claims.weight
+    value = claims.value
     samples = weight.shape[1]
     ahead = np.empty(samples)
     for _ in range(ROUNDS):
         lowered = False
-        for i in range(state.size - 1, -1, -1):
-            s = state[i]
+        for i in range(value.size - 1, -1, -1):
+            s = claims.state[i]
             begin = model.trans_ptr[model.choice_ptr[s]]
             best = np.inf
             for c in range(model.choice_ptr[s], model.choice_ptr[s + 1]):
@@ -98,11 +108,11 @@ def lower_claims(model, state, weight, value, follow, follow_ptr, safe):
                         break
                     for k in range(samples):
                         ahead[k] = weight[i, k] * model.prob[t, k]
-                    j = follow[follow_ptr[i] + t - begin]
+                    j = claims.follow[claims.follow_ptr[i] + t - begin]
                     if j == NONE:
                         total += _one_step(model, model.successor[t], ahead)
                     else:
-                        total += min(_least_ratio(ahead, weight[j]), HUGE) * value[j]
+                        total += min(_proved(claims, ahead, j), HUGE)
                 best = min(best, total)
             if value[i] > safe * best:
                 value[i] = safe * best

@@ -23,6 +23,11 @@ whole gap, the belief moves from where the lower bound is best towards the dual 
 leave room for the next step (a level method on a line): the raw dual would jump from side to side. The graph does not
 depend on the belief, so nothing is lost by moving.
 
+*The hull.* Where outcomes tell the samples apart little by little, hardly any two histories have the same likelihood,
+and a graph of beliefs stays shallow. A search that has not ended after some thousand beliefs goes on with points and
+sums of points (`hull_kernels.py`). Its points do not depend on the belief either. The next belief is the one nearest
+to that of the lower bound at which the known vectors leave enough room (a level method on the whole simplex).
+
 *Worst-case cost.* Σ_k b_k V_k(π) = Σ_k b_k V*_k + Σ_k b_k reg_k(π): the same search with V*_k at the initial state
 added to each regret (`objective="cost"`).
 """
@@ -39,7 +44,10 @@ from rue._arrays import Array
 from rue._check import one_of, real_number
 from rue._threads import check_threads
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
+from rue.adaptive.belief_kernels import NONE
 from rue.adaptive.free_moves import Merged, merge_free
+from rue.adaptive.hull import Hull
+from rue.adaptive.hull_kernels import OUTCOMES, nearest_above
 from rue.adaptive.portfolio import METHODS, start_policies
 from rue.certificate import Certificate, verify
 from rue.compilation import compile_for_bound
@@ -56,10 +64,23 @@ from rue.values import OptimalValues, optimal_values
 
 GIGABYTE = 1e9
 GRAPH_KERNELS = ("belief_kernels", "expansion_kernels", "proof_kernels")
+HULL_KERNELS = ("hull_kernels",)
 # The belief moves when its gap is this part of the whole, or after this many rounds.
 NEAR, PATIENCE = 0.25, 40
 # It moves until the upper bound by the known vectors is this far above the lower bound, as a part of the whole gap.
 LEVEL = 0.6
+# The beliefs of a graph after which the hull takes over.
+GRAPH_BELIEFS = 20_000
+# The same two numbers for the hull, whose points stay when the belief moves. It also moves when the upper bound there
+# has fallen by less than a part of the whole gap in some rounds.
+HULL_NEAR, HULL_LEVEL, STUCK, STUCK_ROUNDS = 0.5, 0.75, 0.03, 3
+# Steps of the method that finds the next belief.
+PROJECTION_STEPS = 3000
+# Rounds of the hull between two games; and vectors that are added at the duals of games, one after the other, as long
+# as each takes this part of the gap away.
+HULL_GAME_ROUNDS, ANSWERS, ANSWER_GAIN = 3, 100, 0.01
+# Seconds to write and to check the proof of a hull, for each outcome and sample.
+HULL_PROOF_SECONDS = 6e-7
 # The least belief of each sample, or the search would ignore its regret: a part of the relative gap, with limits.
 LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
 # A gap is closed at this fraction of the upper bound, or at this fraction of a typical cost.
@@ -117,7 +138,9 @@ class Adaptive(Solver):
 
     def kernels(self) -> frozenset[str]:
         """Return the kernel files that `run` may call, with those of the methods that give start policies."""
-        return frozenset((*GRAPH_KERNELS, "controller_kernels")).union(*(method.kernels() for method in METHODS))
+        return frozenset((*GRAPH_KERNELS, *HULL_KERNELS, "controller_kernels")).union(
+            *(method.kernels() for method in METHODS)
+        )
 
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Add the policies of other methods, then search until the gap is closed."""
@@ -259,6 +282,9 @@ class AdaptiveSearch:
     belief_seconds: float = 0.0  # of the last move to another belief
     backup_seconds: float = 0.0  # of the last backup
     most_beliefs: float = math.inf
+    hull: Hull | None = None  # once it has taken over
+    beliefs: int = 0  # of the graph before that
+    hull_root: int = NONE  # the point of the hull that proves the lower bound; NONE if it is not of the hull
     stage: str = "adaptive"
 
     @classmethod
@@ -291,7 +317,7 @@ class AdaptiveSearch:
         """Search until the gap is at most a fraction of the upper bound, or something stops it; return why it ended."""
         try:
             self.add_policies(FIRST_METHODS)
-            status = self.run.stop() or self._close_gap(gap)
+            status = self.run.stop() or self._close_gap(gap) or self._close_by_hull(gap)
             # Whatever the gap, no other method's policy is to be better.
             self.add_policies(math.inf if status is Status.SOLVED else 0)
         except OutOfMemory:
@@ -300,7 +326,8 @@ class AdaptiveSearch:
         self.graph.prune_vectors()
         return status
 
-    def _close_gap(self, gap: float) -> Status:
+    def _close_gap(self, gap: float) -> Status | None:
+        """Search in the graph; return why it ended, or None if the hull shall go on."""
         self.update_game()
         self.graph.move(self._mixed(self._dual()))
         rounds, gaps = 0, [np.inf]
@@ -325,18 +352,88 @@ class AdaptiveSearch:
                 gaps.append(self.upper - self.lower)
                 window = STALE if self.graph.expanded else STALE_CLOSED
                 if len(gaps) > window and not gaps[-1] < SHRINK * gaps[-1 - window]:
-                    return Status.UNPROVED
+                    return None if np.isfinite(self.upper) else Status.UNPROVED
                 self.write_proof()
                 self.add_policies(1)
                 began = self.run.seconds
                 self.graph.move(self._next_belief())
                 self.belief_seconds = self.run.seconds - began
                 rounds = 0
+            elif self.graph.nodes > GRAPH_BELIEFS and np.isfinite(self.upper):
+                return None
             else:
                 self.graph.expand()
                 status = self._out_of_time()
                 if status:
                     return status
+
+    def _close_by_hull(self, gap: float) -> Status:
+        """Go on with points in place of beliefs; return why it ended."""
+        self.write_proof()
+        assert self.anchor is not None
+        self.beliefs = self.graph.nodes
+        self.graph.drop_nodes()
+        hull = self.hull = Hull.build(self.graph)
+        hull.out_of_time = self._out_of_time
+        hull.move(self.anchor)
+        uppers, gaps = [hull.upper], [np.inf]
+        while True:
+            began = self.run.seconds
+            added = hull.round()
+            self.belief_seconds = self.run.seconds - began
+            self.proof_seconds = HULL_PROOF_SECONDS * int(hull.arrays.used[OUTCOMES]) * self.model.samples
+            self._update_hull_lower()
+            self.run.iterations += 1
+            uppers.append(hull.upper)
+            left = self.upper - self.lower
+            is_near = float(self.offset @ self.graph.belief) + hull.upper - self.lower <= HULL_NEAR * left
+            is_stuck = len(uppers) > STUCK_ROUNDS and uppers[-1 - STUCK_ROUNDS] - uppers[-1] < STUCK * left
+            arrived = is_near or is_stuck or not added
+            if arrived or len(uppers) % HULL_GAME_ROUNDS == 0:
+                self._answer_duals()
+            self.run.report(f"{self.stage}: {hull.points} points", Interval.expected(self.lower, self.upper))
+            if self._is_closed(self.lower, self.upper, gap):
+                return Status.SOLVED
+            status = self._stop()
+            if status:
+                return status
+            if arrived:
+                gaps.append(self.upper - self.lower)
+                if len(gaps) > STALE and not gaps[-1] < SHRINK * gaps[-1 - STALE]:
+                    return Status.UNPROVED
+                self.add_policies(1)
+                hull.move(self._nearest_belief())
+                uppers = [hull.upper]
+
+    def _update_hull_lower(self) -> None:
+        """Take the lower bound of the hull at the present belief if it is the best."""
+        assert self.hull is not None
+        low = float(self.offset @ self.graph.belief) + self.hull.lower
+        if low > self.lower:
+            self.lower, self.anchor, self.hull_root = low, self.graph.belief, self.hull.root
+
+    def _answer_duals(self) -> None:
+        """Solve the game, and add a vector for its dual, in turn, as long as that lowers the upper bound."""
+        assert self.hull is not None
+        self.update_game()
+        for _ in range(ANSWERS):
+            if self.game is None or self._out_of_time():
+                break
+            belief = self._mixed(self.game.belief)
+            value = self.hull.answer(belief) + float(self.offset @ belief)
+            if not value < self.upper - ANSWER_GAIN * (self.upper - self.lower):
+                break
+            self.update_game(estimate=False)
+
+    def _nearest_belief(self) -> Array:  # [K]
+        """Return the belief nearest to that of the lower bound at which the known vectors leave enough room."""
+        assert self.anchor is not None
+        if self.game is None:
+            return self._mixed(self._dual())
+        level = self.lower + HULL_LEVEL * (self.upper - self.lower)
+        cuts = np.ascontiguousarray(self.matrix.T) / self.upper
+        belief = np.maximum(nearest_above(cuts, level / self.upper, np.array(self.anchor), PROJECTION_STEPS), 0.0)
+        return self._mixed(belief / belief.sum())
 
     def _update_lower(self) -> None:
         """Take the lower bound at the present belief if it is the best."""
@@ -344,10 +441,13 @@ class AdaptiveSearch:
         if low > self.lower or self.anchor is None:
             self.lower, self.anchor, self.written = max(low, 0.0), self.graph.belief, False
 
-    def update_game(self) -> None:
-        """Solve the game over the vectors at the initial state: of many, the last mixture, the newest and the best."""
+    def update_game(self, estimate: bool = True) -> None:
+        """Solve the game over the vectors at the initial state: of many, the last mixture, the newest and the best.
+
+        With `estimate` the time that its policy takes is estimated.
+        """
         self.vectors, regret = self.graph.root_vectors()
-        if self.vectors.size > COLUMNS and self.graph.nodes:
+        if self.vectors.size > COLUMNS and self.graph.belief.size:
             wanted = np.isin(self.vectors, self.graph.favourites)
             wanted[: COLUMNS // 2] = True  # the newest
             wanted[np.argsort(regret @ self.graph.belief, kind="stable")[: COLUMNS // 2]] = True
@@ -356,12 +456,16 @@ class AdaptiveSearch:
         self.game = solve_game(self.matrix, ties=False) if self.vectors.size else None
         if self.game is not None:
             self.graph.favourites = self.vectors[self.game.weight > 0]
-            if self.run.seconds_left < np.inf:
+            if estimate and self.run.seconds_left < np.inf:
                 self.policy_seconds = self._seconds_of(self.graph.size_of(self.graph.favourites))
 
     def _seconds_of(self, following: int) -> float:
-        """Estimate the time to make a policy with this many next nodes and to judge it, twice."""
-        return 2 * following * (NODE_SECONDS + NODE_SAMPLE_SECONDS * self.model.samples)
+        """Estimate the time to make a policy with this many next nodes and to judge it, twice.
+
+        Many of the nodes of a hull's vectors are the same: half of them at least are merged before the judge sees them.
+        """
+        times = 2 if self.hull is None else 1
+        return times * following * (NODE_SECONDS + NODE_SAMPLE_SECONDS * self.model.samples)
 
     def _stop(self) -> Status | None:
         if self.graph.nodes > self.most_beliefs:
@@ -422,6 +526,11 @@ class AdaptiveSearch:
     def certificate(self) -> Certificate | None:
         """Return the best proof, verified."""
         self.write_proof()
+        if self.hull is not None and self.hull_root != NONE:
+            proof, low = self.hull.certificate(self.objective, self.hull_root)
+            low += float(self.offset @ proof.belief)
+            if self.proof is None or low > self.proof_value:
+                self.proof, self.proof_value = proof, low
         return _verified(self.model, self.proof, self.run)
 
     def _judged_policy(self) -> tuple[Policy, Evaluation]:
@@ -492,7 +601,9 @@ class AdaptiveSearch:
         with_it = _at_most(self._judge(safer), self.objective)
         if with_it <= (1 + SPARE) * upper and (not closed or self._is_closed(lower, with_it, allowed)):
             policy, upper = safer, with_it
-        self.run.count("beliefs", self.graph.nodes)
+        self.run.count("beliefs", self.graph.nodes + self.beliefs)
+        if self.hull is not None:
+            self.run.count("points", self.hull.points)
         self.run.count("nodes", policy.nodes)
         objective = Interval.proved(lower, upper, f"the least {self.objective}")
         if status is Status.SOLVED and not closed:

@@ -42,6 +42,7 @@ LARGEST, MOST_SECONDS = 1e150, 3e9
 # Smaller arrays are copied when they are read, larger ones are mapped.
 SMALL = 64_000_000
 CERTIFICATE_ARRAYS = ("potential", "state", "weight", "value", "follow")
+SUM_ARRAYS = ("sum_ptr", "sum_point", "sum_share")  # only where a certificate has sums
 
 Storable = UMDP | Policy | Solution
 
@@ -215,7 +216,8 @@ def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]
     for place, proof in proofs.items():
         if proof is not None:
             about[place] = {"objective": proof.objective, "fingerprint": proof.fingerprint, "bound": proof.bound}
-            arrays |= {f"{place}_{name}": getattr(proof, name) for name in CERTIFICATE_ARRAYS}
+            names = CERTIFICATE_ARRAYS + (SUM_ARRAYS if proof.sums else ())
+            arrays |= {f"{place}_{name}": getattr(proof, name) for name in names}
     return {**header, "solution": about}, arrays
 
 
@@ -283,7 +285,8 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
 def _unpack_certificate(place: str, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> Certificate | None:
     if place not in about:
         return None
-    fields: dict[str, Any] = {**about[place], **{name: arrays[f"{place}_{name}"] for name in CERTIFICATE_ARRAYS}}
+    names = CERTIFICATE_ARRAYS + (SUM_ARRAYS if f"{place}_sum_ptr" in arrays else ())
+    fields: dict[str, Any] = {**about[place], **{name: arrays[f"{place}_{name}"] for name in names}}
     return Certificate(**fields)
 
 

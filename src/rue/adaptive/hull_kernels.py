@@ -1,0 +1,880 @@
+"""The hull: lower bounds at points, and what follows for a weight that is a sum of them.
+
+W(s, w), as in `belief_kernels.py`, is concave and homogeneous in the weight w, so it is superadditive, and never falls
+when a weight grows. With points (s, w_i) and shares λ_i ≥ 0,
+
+    Σ_i λ_i w_i ≤ w      implies      W(s, w) ≥ Σ_i λ_i W(s, w_i) ≥ Σ_i λ_i (the lower bound of point i)
+
+The best shares are a small linear program, with a row for each sample and a column for each point of the state. A
+*point* has a weight that sums to one. An *outcome* of a point is the weight w∘T_t that a transition leads to; its
+*links* are points of the next state with their shares. A sum takes a second-order part of the bound away, a single link
+(as in a graph of beliefs) a first-order part: where every history has a likelihood of its own, sums need far fewer
+points.
+
+The bound of a point follows from its choices, like that of a node: min over c of w·g(c) + Σ_t (the sum of outcome t).
+A choice has links only once it is the best by the lower bounds; until then it has the bound of two steps. Weights do
+not refer to a belief at the start, so that points stay when the belief moves.
+
+*Upper bounds* are those of vectors (`belief_kernels.py`). Each point and each outcome knows the best vector for it.
+
+*Where to add points.* A weight at the root flows along the best choices and their links; what arrives is the `reach` of
+a point. Links hand the gap of an outcome on to the points that it is a sum of. What is left,
+
+    excess = reach · (upper bound of the outcome − Σ_i λ_i · upper bound of point i)  ≥ 0
+
+is due to the sum itself, and vanishes when the outcome becomes a point.
+"""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from rue._arrays import Array
+from rue._jit import compiled, declare, declare_rows
+from rue.adaptive.belief_kernels import (
+    BLOCK,
+    COUNTS,
+    EXTRAPOLATE_EVERY,
+    FIXED,
+    FOLLOWERS,
+    FORBIDDEN,
+    HUGE,
+    LARGEST_MULTIPLE,
+    NONE,
+    ROUNDED,
+    ROWS,
+    SAFE,
+    STATES,
+    SURE,
+    VECTORS,
+    WORTH,
+    _add_vector,
+    _append,
+    _dot,
+    _older,
+    _one_step,
+    _scan_vectors,
+    _second_step,
+    layout,
+)  # fmt: skip
+
+kernel, helper = compiled(fastmath={"reassoc", "nsz", "contract"})
+
+# The groups of arrays that grow together.
+POINTS, ACTIONS, OUTCOMES, LINKS = range(4)
+# Parts of a weight below this fraction of it are left out of a sum.
+LEAST_PART = 1e-13
+# A smaller share is none.
+LEAST_SHARE = 1e-25
+# A column enters a program if it raises the value by this fraction; a pivot is at least this large.
+GAIN, PIVOT = 1e-6, 1e-10
+# Columns that are kept from one look at all points for the next pivots, and the most pivots for each row.
+CANDIDATES, MOST_PIVOTS = 16, 6
+# All points are looked at in every so many programs of an outcome, only the new ones in the others.
+LOOK_AT_ALL = 4
+# Weights whose parts differ by at most this are the same point.
+SAME = 1e-9
+# A belief is near enough when it moves less than this.
+NEARLY = 1e-7
+# The flow ends when this part of it is left, or after so many passes.
+FLOW_LEFT, MOST_PASSES = 1e-3, 100
+
+POINT = np.dtype([
+    ("upper", "f8"),
+    ("reach", "f8"),  # of the weight at the root, along best choices and links
+    ("pending", "f8"),  # reach that has not been handed on
+    ("first_action", "i8"),
+    ("state", "i4"),
+    ("vector", "i4"),  # that gives the upper bound
+    ("seen_vectors", "i4"),  # how many vectors of its state have been compared
+    ("best", "i4"),  # the best choice by the lower bounds, counted from the first one of the state
+    ("older", "i4"),  # the point of the same state before it
+])  # fmt: skip
+ACTION = np.dtype([
+    ("step", "f8"),  # w·g
+    ("rest", "f8"),  # lower bound on what follows, while there are no links; -1: not computed
+    ("first_outcome", "i8"),  # NONE if there are no links
+    ("outcomes", "i4"),
+])  # fmt: skip
+OUTCOME = np.dtype([
+    ("upper", "f8"),
+    ("total", "f8"),  # of the weight
+    ("point", "i4"),  # whose outcome it is
+    ("transition", "i4"),
+    ("state", "i4"),
+    ("vector", "i4"),
+    ("seen_vectors", "i4"),
+    ("seen_points", "i4"),  # how many points of its state its links are the best of
+    ("programs", "i4"),  # how often it has been linked
+    ("twin", "i4"),  # the point with the same weight, up to a factor, or NONE
+])  # fmt: skip
+
+for _name, _dtype in {"HullPoints": POINT, "HullActions": ACTION, "HullOutcomes": OUTCOME}.items():
+    ROWS[_name] = _dtype
+    declare_rows(_name, _dtype)
+
+
+class HullArrays(NamedTuple):
+    """Points in a list for each state, their choices, the outcomes of these, and links."""
+
+    used: Annotated[Array, "l1", COUNTS]
+    at_state: Annotated[Array, "Lists", STATES]
+    point: Annotated[Array, "HullPoints", POINTS]
+    weight: Annotated[Array, "f2", POINTS]
+    lower: Annotated[Array, "f1", POINTS]
+    action: Annotated[Array, "HullActions", ACTIONS]
+    outcome: Annotated[Array, "HullOutcomes", OUTCOMES]
+    child: Annotated[Array, "i1", LINKS]  # `links` for each outcome; NONE after the last one
+    share: Annotated[Array, "f1", LINKS]
+    links: Annotated[int, "int", FIXED]  # the most links of an outcome
+
+
+class Program(NamedTuple):
+    """Room for one linear program: R rows at most."""
+
+    row: Annotated[Array, "l1", FIXED]  # [R] the samples with a positive weight
+    basis: Annotated[Array, "l1", FIXED]  # [R] a point; −1 − i: what is left over in row i
+    inverse: Annotated[Array, "f2", FIXED]  # [R, R] of the basis
+    share: Annotated[Array, "f1", FIXED]  # [R] of the basis
+    price: Annotated[Array, "f1", FIXED]  # [R] of the rows
+    slope: Annotated[Array, "f1", FIXED]  # [R] prices by sample
+    column: Annotated[Array, "f1", FIXED]  # [R]
+    candidate: Annotated[Array, "l1", FIXED]
+    gain: Annotated[Array, "f1", FIXED]
+
+
+for _record in (HullArrays, Program):
+    declare(_record, " ".join(word for word, _ in layout(_record).values()))
+
+
+@kernel("GapModel HullArrays VectorLists i1 f2 i1 b1")
+def add_points(model, hull, vectors, states, weights, place, is_new):
+    """Add points with the bound of one step, except those that are there; set the place of each, and which are new."""
+    for i in range(states.size):
+        s = states[i]
+        place[i] = _find(hull, s, weights[i])
+        is_new[i] = place[i] == NONE
+        if not is_new[i]:
+            continue
+        at = _append(hull.point, hull.at_state, hull.used, POINTS, s)
+        place[i] = at
+        row = hull.point[at]
+        for k in range(weights.shape[1]):
+            hull.weight[at, k] = weights[i, k]
+        row.state = s
+        hull.lower[at] = SAFE * _one_step(model, s, weights[i])
+        row.upper = np.inf
+        row.vector = vectors.fallback[s]
+        row.seen_vectors = 0
+        row.reach = 0.0
+        row.first_action = hull.used[ACTIONS]
+        for c in range(model.choice_ptr[s], model.choice_ptr[s + 1]):
+            action = hull.action[hull.used[ACTIONS]]
+            hull.used[ACTIONS] += 1
+            action.step = _dot(weights[i], model.gap[c])
+            action.rest = -1.0
+            action.first_outcome = NONE
+            action.outcomes = model.trans_ptr[c + 1] - model.trans_ptr[c]
+        _scan_vectors(hull.point, vectors, at, weights[i])
+
+
+@helper
+def _find(hull, s, weight):
+    """Return the point of a state with a weight, or NONE."""
+    at = np.int64(hull.at_state[s].newest)
+    for _ in range(hull.at_state[s].number):
+        same = True
+        for k in range(weight.size):
+            if abs(hull.weight[at, k] - weight[k]) > SAME:
+                same = False
+                break
+        if same:
+            return at
+        at = _older(hull.point, at)
+    return np.int64(NONE)
+
+
+@kernel("HullArrays VectorLists i1 int int")
+def scan_points(hull, vectors, chosen, first, last):
+    """Compare points with the new vectors of their states. Different points may be done at the same time."""
+    for i in range(first, last):
+        _scan_vectors(hull.point, vectors, np.int64(chosen[i]), hull.weight[chosen[i]])
+
+
+@kernel("GapModel HullArrays VectorLists i1 int")
+def open_choices(model, hull, vectors, chosen, first):
+    """Choose the best choices of points by the lower bounds, and give those without outcomes their outcomes.
+
+    Return how far it came before there was no room.
+    """
+    scratch = np.empty(hull.weight.shape[1])
+    for i in range(first, chosen.size):
+        p = chosen[i]
+        row = hull.point[p]
+        _choose(model, hull, p, scratch)
+        action = hull.action[row.first_action + row.best]
+        if action.first_outcome != NONE:
+            continue
+        if hull.used[OUTCOMES] + action.outcomes > hull.outcome.size:
+            return i
+        action.first_outcome = hull.used[OUTCOMES]
+        hull.used[OUTCOMES] += action.outcomes
+        begin = model.trans_ptr[model.choice_ptr[row.state] + row.best]
+        for j in range(action.outcomes):
+            at = action.first_outcome + j
+            outcome = hull.outcome[at]
+            outcome.point = p
+            outcome.transition = begin + j
+            outcome.state = model.successor[begin + j]
+            outcome.upper = np.inf
+            outcome.vector = vectors.fallback[outcome.state]
+            outcome.seen_vectors = 0
+            outcome.seen_points = 0
+            outcome.programs = 0
+            outcome.twin = NONE
+            hull.child[at * hull.links] = NONE
+    return chosen.size
+
+
+@helper
+def _choose(model, hull, p, scratch):
+    """Choose the best choice by the lower bounds, once it has the bound of two steps; raise the lower bound."""
+    row = hull.point[p]
+    actions = model.choice_ptr[row.state + 1] - model.choice_ptr[row.state]
+    while True:
+        best = np.inf
+        for a in range(actions):
+            value = _cost_of(hull, p, row.first_action + a)
+            if value < best:
+                best = value
+                row.best = a
+        action = hull.action[row.first_action + row.best]
+        if action.first_outcome != NONE or action.rest >= 0.0:
+            break
+        action.rest = _second_step(model, model.choice_ptr[row.state] + row.best, hull.weight[p], scratch)
+    hull.lower[p] = max(hull.lower[p], SAFE * best)
+
+
+@helper
+def _cost_of(hull, p, at):
+    """Return the lower bound of a choice. A point that is its own child repeats the choice until it leaves."""
+    action = hull.action[at]
+    if action.first_outcome == NONE:
+        return action.step + max(action.rest, 0.0)
+    total = action.step
+    again = 0.0
+    for o in range(action.first_outcome, action.first_outcome + action.outcomes):
+        for i in range(o * hull.links, (o + 1) * hull.links):
+            child = hull.child[i]
+            if child == NONE:
+                break
+            if child == p:
+                again += hull.share[i]
+            else:
+                total += hull.share[i] * hull.lower[child]
+    return total / (1.0 - again) if again < SURE else FORBIDDEN
+
+
+@kernel("GapModel HullArrays VectorLists Program l1 int int")
+def link(model, hull, vectors, program, chosen, first, last):
+    """Link outcomes anew. Different outcomes may be done at the same time."""
+    weight = np.empty(hull.weight.shape[1])
+    for i in range(first, last):
+        at = chosen[i]
+        outcome = hull.outcome[at]
+        outcome.programs += 1
+        outcome.total = _set_weight(model, hull, at, weight)
+        if outcome.total == 0.0 or model.choice_ptr[outcome.state] == model.choice_ptr[outcome.state + 1]:
+            outcome.upper = 0.0
+            continue
+        _scan_vectors(hull.outcome, vectors, at, weight)
+        for k in range(weight.size):
+            if weight[k] < LEAST_PART * outcome.total:
+                weight[k] = 0.0
+        _solve(hull, program, np.int64(outcome.state), weight, at)
+        _keep_links(hull, program, weight, at)
+
+
+@helper
+def _set_weight(model, hull, outcome, weight):
+    """Set `weight` to that of an outcome; return its sum."""
+    row = hull.outcome[outcome]
+    total = 0.0
+    for k in range(weight.size):
+        weight[k] = hull.weight[row.point, k] * model.prob[row.transition, k]
+        total += weight[k]
+    return total
+
+
+@helper
+def _excess(hull, outcome):
+    """Return the upper bound of an outcome less the sum of those of its links."""
+    excess = hull.outcome[outcome].upper
+    for i in range(outcome * hull.links, (outcome + 1) * hull.links):
+        if hull.child[i] == NONE:
+            break
+        excess -= hull.share[i] * hull.point[hull.child[i]].upper
+    return excess
+
+
+@helper
+def _solve(hull, program, s, weight, outcome):
+    """Find the best sum below a weight, by the simplex method, from the links that are there.
+
+    Only new points are looked at, and now and then all of them, since lower bounds rise.
+    """
+    row = hull.outcome[outcome]
+    number = hull.at_state[s].number
+    if row.programs % LOOK_AT_ALL != 1:
+        number -= row.seen_points
+    row.seen_points = hull.at_state[s].number
+    rows = 0
+    for k in range(weight.size):
+        program.slope[k] = HUGE
+        if weight[k] > 0.0:
+            program.row[rows] = k
+            rows += 1
+    for i in range(rows):
+        program.basis[i] = -1 - i
+        program.share[i] = 1.0
+        for j in range(rows):
+            program.inverse[i, j] = 1.0 if i == j else 0.0
+    for i in range(outcome * hull.links, (outcome + 1) * hull.links):
+        if hull.child[i] == NONE:
+            break
+        _enter(hull, program, rows, weight, np.int64(hull.child[i]))
+    found = 0
+    for _ in range(MOST_PIVOTS * rows + 2 * CANDIDATES):
+        value = _set_prices(hull, program, rows, weight)
+        least = np.int64(0)
+        for i in range(rows):
+            if program.price[i] < program.price[least]:
+                least = i
+        if program.price[least] < -GAIN * value:
+            _enter(hull, program, rows, weight, -1 - least)
+            continue
+        enter = _best_candidate(hull, program, found, value, weight.size)
+        if enter == NONE:
+            found = _look(hull, program, s, number, value, weight.size)
+            enter = _best_candidate(hull, program, found, value, weight.size)
+        if enter == NONE or not _enter(hull, program, rows, weight, enter):
+            break
+    if rows < weight.size:
+        program.row[rows] = NONE
+
+
+@helper
+def _set_prices(hull, program, rows, weight):
+    """Set the prices of the rows, and the slope of the best sum in each sample; return its value."""
+    value = 0.0
+    for j in range(rows):
+        total = 0.0
+        for i in range(rows):
+            if program.basis[i] >= 0:
+                total += hull.lower[program.basis[i]] * program.inverse[i, j]
+        program.price[j] = total
+        program.slope[program.row[j]] = total / weight[program.row[j]]
+        value += total
+    return value
+
+
+@helper
+def _gain(hull, program, p, samples):
+    """Return the lower bound of a point less what the prices say."""
+    total = hull.lower[p]
+    for k in range(samples):
+        total -= hull.weight[p, k] * program.slope[k]
+    return total
+
+
+@helper
+def _look(hull, program, s, number, value, samples):
+    """List those of the newest points of a state that gain most; return how many."""
+    found = 0
+    least = GAIN * value
+    at = np.int64(hull.at_state[s].newest)
+    for _ in range(number):
+        total = hull.lower[at]
+        for k in range(samples):
+            total -= hull.weight[at, k] * program.slope[k]
+        if total > least:
+            i = found
+            if found < CANDIDATES:
+                found += 1
+            else:
+                i = 0
+                for j in range(CANDIDATES):
+                    if program.gain[j] < program.gain[i]:
+                        i = j
+                least = program.gain[i]
+            if total > least:
+                program.candidate[i] = at
+                program.gain[i] = total
+        at = _older(hull.point, at)
+    return found
+
+
+@helper
+def _best_candidate(hull, program, found, value, samples):
+    """Return the candidate that gains most, or NONE."""
+    best = GAIN * value
+    enter = np.int64(NONE)
+    for i in range(found):
+        gain = _gain(hull, program, program.candidate[i], samples)
+        if gain > best:
+            best = gain
+            enter = program.candidate[i]
+    return enter
+
+
+@helper
+def _enter(hull, program, rows, weight, enter):
+    """Let a point (or −1 − i: what is left over in row i) into the basis; return whether it could."""
+    leave = np.int64(NONE)
+    least = np.inf
+    for i in range(rows):
+        total = 0.0
+        if enter >= 0:
+            for j in range(rows):
+                k = program.row[j]
+                total += program.inverse[i, j] * hull.weight[enter, k] / weight[k]
+        else:
+            total = program.inverse[i, -1 - enter]
+        program.column[i] = total
+        if total > PIVOT and program.share[i] < least * total:
+            least = program.share[i] / total
+            leave = i
+    if leave == NONE:
+        return False
+    pivot = program.column[leave]
+    program.share[leave] /= pivot
+    for j in range(rows):
+        program.inverse[leave, j] /= pivot
+    for i in range(rows):
+        if i != leave:
+            factor = program.column[i]
+            for j in range(rows):
+                program.inverse[i, j] -= factor * program.inverse[leave, j]
+            program.share[i] = max(program.share[i] - factor * program.share[leave], 0.0)
+    program.basis[leave] = enter
+    return True
+
+
+@helper
+def _keep_links(hull, program, weight, outcome):
+    """Keep the links of a program that are worth most, with shares that are safely below the weight.
+
+    They take the place of the old ones if they are better.
+    """
+    rows = 0
+    while rows < weight.size and program.row[rows] != NONE:
+        rows += 1
+    count = _most_valuable(hull, program, rows)
+    most = 1.0
+    for i in range(rows):
+        k = program.row[i]
+        total = 0.0
+        for j in range(count):
+            total += program.share[j] * hull.weight[program.basis[j], k]
+        most = max(most, total / weight[k])
+    value = 0.0
+    for j in range(count):
+        program.share[j] *= SAFE / most
+        value += program.share[j] * hull.lower[program.basis[j]]
+    first = outcome * hull.links
+    old = 0.0
+    for i in range(first, first + hull.links):
+        if hull.child[i] == NONE:
+            break
+        old += hull.share[i] * hull.lower[hull.child[i]]
+    if value > old:
+        for j in range(count):
+            hull.child[first + j] = program.basis[j]
+            hull.share[first + j] = program.share[j]
+        if count < hull.links:
+            hull.child[first + count] = NONE
+
+
+@helper
+def _most_valuable(hull, program, rows):
+    """Move the points of a basis with the largest worth to its front; return how many there are."""
+    for count in range(min(hull.links, rows)):
+        best = 0.0
+        arg = np.int64(NONE)
+        for i in range(count, rows):
+            if (
+                program.basis[i] >= 0
+                and program.share[i] > LEAST_SHARE
+                and program.share[i] * hull.lower[program.basis[i]] > best
+            ):
+                best = program.share[i] * hull.lower[program.basis[i]]
+                arg = i
+        if arg == NONE:
+            return count
+        point = program.basis[arg]
+        share = program.share[arg]
+        program.basis[arg] = program.basis[count]
+        program.share[arg] = program.share[count]
+        program.basis[count] = point
+        program.share[count] = share
+    return np.int64(min(hull.links, rows))
+
+
+@kernel("GapModel HullArrays i1 int float")
+def relax(model, hull, order, sweeps, tolerance):
+    """Back up the lower bounds of points in sweeps, until none rises by more than a fraction.
+
+    In cycles every few sweeps all bounds are raised by a multiple of the last rise, as far as they still follow from
+    each other (`belief_kernels.py`).
+    """
+    scratch = np.empty(hull.weight.shape[1])
+    start = np.empty(order.size)
+    rise = np.empty(order.size)
+    for sweep in range(sweeps):
+        rising = False
+        for i in range(order.size):
+            before = hull.lower[order[i]]
+            _choose(model, hull, order[i], scratch)
+            start[i] = hull.lower[order[i]]
+            rise[i] = start[i] - before
+            rising |= rise[i] > before * tolerance
+        if not rising:
+            break
+        if sweep % EXTRAPOLATE_EVERY == EXTRAPOLATE_EVERY - 1:
+            times = 1.0
+            while times < LARGEST_MULTIPLE and _holds(model, hull, order, start, rise, 4.0 * times):
+                times *= 4.0
+            for i in range(order.size):
+                hull.lower[order[i]] = start[i] + (times * rise[i] if times > 1.0 else 0.0)
+
+
+@helper
+def _holds(model, hull, order, start, rise, times):
+    """Raise the lower bounds; return whether each that rises is at most what follows from the others."""
+    for i in range(start.size):
+        hull.lower[order[i]] = start[i] + times * rise[i]
+    for i in range(start.size):
+        if rise[i] > 0.0:
+            row = hull.point[order[i]]
+            best = np.inf
+            for a in range(model.choice_ptr[row.state + 1] - model.choice_ptr[row.state]):
+                best = min(best, _cost_of(hull, order[i], row.first_action + a))
+            lower = hull.lower[order[i]]
+            if lower > ROUNDED * SAFE * best or lower > FORBIDDEN:
+                return False
+    return True
+
+
+@kernel("HullArrays i1 int")
+def flow(hull, order, root):
+    """Let a weight of one at the root flow along the best choices and their links, and set the reach of all points."""
+    for i in range(order.size):
+        hull.point[order[i]].reach = 0.0
+        hull.point[order[i]].pending = 0.0
+    hull.point[root].pending = 1.0
+    for _ in range(MOST_PASSES):
+        left = 0.0
+        total = 0.0
+        for i in range(order.size):
+            row = hull.point[order[i]]
+            total += row.reach
+            moved = row.pending
+            if moved == 0.0:
+                continue
+            row.pending = 0.0
+            row.reach += moved
+            action = hull.action[row.first_action + row.best]
+            if action.first_outcome == NONE:
+                continue
+            for o in range(action.first_outcome, action.first_outcome + action.outcomes):
+                for j in range(o * hull.links, (o + 1) * hull.links):
+                    if hull.child[j] == NONE:
+                        break
+                    hull.point[hull.child[j]].pending += moved * hull.share[j]
+                    left += moved * hull.share[j]
+                # A point whose own bound is not yet better than the sum has to be reached, or it never will be.
+                twin = hull.outcome[o].twin
+                if twin != NONE and hull.child[o * hull.links] != twin:
+                    hull.point[twin].pending += moved * hull.outcome[o].total
+                    left += moved * hull.outcome[o].total
+        if left <= FLOW_LEFT * total:
+            break
+
+
+@kernel("GapModel HullArrays VectorLists i1")
+def backup_upper(model, hull, vectors, chosen):
+    """Make new vectors of the best choices by the upper bounds, where they lower the upper bounds of points enough.
+
+    Return how far it came before there was no room.
+    """
+    alpha = np.empty(hull.weight.shape[1])
+    for i in range(chosen.size):
+        p = chosen[i]
+        row = hull.point[p]
+        _scan_outcomes(model, hull, vectors, p, np.int64(row.best), alpha)
+        a, best = _best_upper(model, hull, p)
+        is_other = a != row.best
+        if a != NONE and is_other:
+            _scan_outcomes(model, hull, vectors, p, a, alpha)
+            a, best = _best_upper(model, hull, p)
+        if a == NONE or not best < row.upper - WORTH * (row.upper - hull.lower[p]) - 1e-11 * row.upper:
+            continue
+        c = model.choice_ptr[row.state] + a
+        begin = vectors.used[FOLLOWERS]
+        outcomes = model.trans_ptr[c + 1] - model.trans_ptr[c]
+        if vectors.used[VECTORS] + 2 * BLOCK > vectors.vector.size or begin + outcomes > vectors.follower.size:
+            return i
+        _combine(model, hull, vectors, hull.action[row.first_action + a].first_outcome, c, alpha)
+        total = _dot(hull.weight[p], alpha)
+        if total < row.upper:
+            v = _add_vector(vectors, row.state, np.int32(c), alpha)
+            vectors.vector[v].first_follower = begin
+            vectors.used[FOLLOWERS] += outcomes
+            row.upper = total
+            row.vector = v
+    return chosen.size
+
+
+@helper
+def _scan_outcomes(model, hull, vectors, p, a, weight):
+    """Compare the outcomes of a choice with the new vectors of their states."""
+    row = hull.point[p]
+    action = hull.action[row.first_action + a]
+    if action.first_outcome == NONE:
+        return
+    for at in range(action.first_outcome, action.first_outcome + action.outcomes):
+        if hull.outcome[at].upper > 0.0:
+            _set_weight(model, hull, at, weight)
+            _scan_vectors(hull.outcome, vectors, at, weight)
+
+
+@helper
+def _best_upper(model, hull, p):
+    """Return the choice with links that has the least upper bound, or NONE, and that bound."""
+    row = hull.point[p]
+    best = np.inf
+    arg = np.int64(NONE)
+    for a in range(model.choice_ptr[row.state + 1] - model.choice_ptr[row.state]):
+        action = hull.action[row.first_action + a]
+        if action.first_outcome != NONE:
+            total = action.step
+            for o in range(action.first_outcome, action.first_outcome + action.outcomes):
+                total += hull.outcome[o].upper
+            if total < best:
+                best = total
+                arg = a
+    return arg, best
+
+
+@helper
+def _combine(model, hull, vectors, first_outcome, c, alpha):
+    """Set `alpha` to the regrets of a choice and then the vectors of its outcomes, and list these as followers."""
+    for k in range(alpha.size):
+        alpha[k] = model.gap[c, k] if model.gap[c, k] < FORBIDDEN else HUGE
+    for j in range(model.trans_ptr[c + 1] - model.trans_ptr[c]):
+        t = model.trans_ptr[c] + j
+        to = model.successor[t]
+        follower = NONE
+        if model.choice_ptr[to] < model.choice_ptr[to + 1]:
+            follower = hull.outcome[first_outcome + j].vector
+            for k in range(alpha.size):
+                if vectors.alpha[follower, k] < HUGE:
+                    alpha[k] += model.prob[t, k] * vectors.alpha[follower, k]
+                elif model.prob[t, k] > 0.0:
+                    alpha[k] = HUGE
+        vectors.follower[vectors.used[FOLLOWERS] + j] = follower
+
+
+@kernel("HullArrays i1 l1 f1")
+def list_outcomes(hull, chosen, outcome, excess):
+    """List the outcomes of the best choices of points whose sums lose something, and how much; return how many."""
+    count = 0
+    for i in range(chosen.size):
+        row = hull.point[chosen[i]]
+        action = hull.action[row.first_action + row.best]
+        if action.first_outcome == NONE:
+            continue
+        for o in range(action.first_outcome, action.first_outcome + action.outcomes):
+            lost = row.reach * _excess(hull, o)
+            if lost > 0.0:
+                outcome[count] = o
+                excess[count] = lost
+                count += 1
+    return count
+
+
+@kernel("GapModel HullArrays l1 f2")
+def set_weights(model, hull, chosen, weights):
+    """Set the weights of outcomes, divided by their sums."""
+    for i in range(chosen.size):
+        total = _set_weight(model, hull, chosen[i], weights[i])
+        for k in range(weights.shape[1]):
+            weights[i, k] /= total
+
+
+@kernel("GapModel VectorLists int f1")
+def answer(model, vectors, s, weight):
+    """Add the best vector of a state for a weight that follows from the vectors of the next states; return its value.
+
+    It is infinite if there is no room for a vector.
+    """
+    alpha = np.empty(weight.size)
+    scratch = np.empty(weight.size)
+    best = np.inf
+    arg = NONE
+    for c in range(model.choice_ptr[s], model.choice_ptr[s + 1]):
+        total = _dot(weight, model.gap[c])
+        for t in range(model.trans_ptr[c], model.trans_ptr[c + 1]):
+            if total >= best:
+                break
+            for k in range(weight.size):
+                scratch[k] = weight[k] * model.prob[t, k]
+            _, value = _best_vector(vectors, model.successor[t], scratch)
+            total += value
+        if total < best:
+            best = total
+            arg = c
+    begin = vectors.used[FOLLOWERS]
+    outcomes = model.trans_ptr[arg + 1] - model.trans_ptr[arg]
+    if vectors.used[VECTORS] + 2 * BLOCK > vectors.vector.size or begin + outcomes > vectors.follower.size:
+        return np.inf
+    for k in range(alpha.size):
+        alpha[k] = model.gap[arg, k] if model.gap[arg, k] < FORBIDDEN else HUGE
+    for j in range(outcomes):
+        t = model.trans_ptr[arg] + j
+        for k in range(weight.size):
+            scratch[k] = weight[k] * model.prob[t, k]
+        follower, _ = _best_vector(vectors, model.successor[t], scratch)
+        vectors.follower[begin + j] = follower
+        if follower != NONE:
+            for k in range(alpha.size):
+                if vectors.alpha[follower, k] < HUGE:
+                    alpha[k] += model.prob[t, k] * vectors.alpha[follower, k]
+                elif model.prob[t, k] > 0.0:
+                    alpha[k] = HUGE
+    v = _add_vector(vectors, s, np.int32(arg), alpha)
+    vectors.vector[v].first_follower = begin
+    vectors.used[FOLLOWERS] += outcomes
+    return best
+
+
+@helper
+def _best_vector(vectors, s, weight):
+    """Return the best vector of a state for a weight, and its value; NONE and 0 at a goal."""
+    best = np.inf
+    arg = np.int64(NONE)
+    at = np.int64(vectors.at_state[s].newest)
+    for _ in range(vectors.at_state[s].number):
+        total = 0.0
+        for k in range(weight.size):
+            total += weight[k] * vectors.alpha[np.uint64(at), k]
+        if total < best:
+            best = total
+            arg = at
+        at = _older(vectors.vector, at)
+    return arg, best if arg != NONE else 0.0
+
+
+@kernel("f2 float f1 int")
+def nearest_above(cuts, level, anchor, most):
+    """Return the belief nearest to an anchor at which each cut, a row of regrets, is at least `level`; nearly so.
+
+    Hildreth's method: the multipliers of one constraint after the other are set to their best values.
+    """
+    samples = anchor.size
+    number = cuts.shape[0]
+    belief = anchor.copy()
+    multiplier = np.zeros(number + samples)
+    for _ in range(most):
+        moved = 0.0
+        for j in range(number + samples):
+            # In the plane of all beliefs: normals without their mean. A cut, less its level, or a belief of zero.
+            mean = 0.0
+            value = 0.0
+            square = 0.0
+            if j < number:
+                for k in range(samples):
+                    mean += cuts[j, k] / samples
+                for k in range(samples):
+                    value += (cuts[j, k] - level) * belief[k]
+                    square += (cuts[j, k] - mean) ** 2
+            else:
+                mean = 1.0 / samples
+                value = belief[j - number]
+                square = 1.0 - mean
+            if square <= 0.0:
+                continue
+            change = max(-value / square, -multiplier[j])
+            multiplier[j] += change
+            for k in range(samples):
+                normal = cuts[j, k] if j < number else (1.0 if k == j - number else 0.0)
+                belief[k] += change * (normal - mean)
+            moved = max(moved, abs(change) * np.sqrt(square))
+        if moved < NEARLY:
+            break
+    return belief
+
+
+@kernel("GapModel HullArrays int i1 i1 i1 l1 i1 f1")
+def list_hull_proof(model, hull, root, points, number, follow, sum_ptr, sum_point, sum_share):
+    """List the points that the lower bound of the root follows from, and for each of their outcomes a point or a sum.
+
+    A sum q is written as −2 − q. Bounds of outcomes that are not needed are left out. `number` is NONE everywhere, and
+    becomes the place of each point in the list. Return how many points, followers and sums are listed.
+    """
+    points[0] = root
+    number[root] = 0
+    count = 1
+    i = 0
+    at = 0
+    sums = 0
+    sum_ptr[0] = 0
+    while i < count:
+        p = points[i]
+        row = hull.point[p]
+        for a in range(model.choice_ptr[row.state + 1] - model.choice_ptr[row.state]):
+            action = hull.action[row.first_action + a]
+            spare = _cost_of(hull, p, row.first_action + a) - hull.lower[p] / SAFE
+            for j in range(action.outcomes):
+                follow[at] = NONE
+                at += 1
+                if action.first_outcome == NONE:
+                    continue
+                first = (action.first_outcome + j) * hull.links
+                links = 0
+                worth = 0.0
+                while links < hull.links and hull.child[first + links] != NONE:
+                    worth += hull.share[first + links] * hull.lower[hull.child[first + links]]
+                    links += 1
+                if links == 0 or worth <= spare:
+                    spare -= worth
+                    continue
+                for e in range(first, first + links):
+                    child = hull.child[e]
+                    if number[child] == NONE:
+                        number[child] = count
+                        points[count] = child
+                        count += 1
+                if links == 1:
+                    follow[at - 1] = number[hull.child[first]]
+                else:
+                    follow[at - 1] = -2 - sums
+                    for e in range(first, first + links):
+                        sum_point[sum_ptr[sums] + e - first] = number[hull.child[e]]
+                        sum_share[sum_ptr[sums] + e - first] = hull.share[e]
+                    sum_ptr[sums + 1] = sum_ptr[sums] + links
+                    sums += 1
+        i += 1
+    return count, at, sums
+
+
+@kernel("HullArrays")
+def count_links(hull):
+    """Return how many links there are."""
+    total = 0
+    for o in range(hull.used[OUTCOMES]):
+        for i in range(o * hull.links, (o + 1) * hull.links):
+            if hull.child[i] == NONE:
+                break
+            total += 1
+    return total
