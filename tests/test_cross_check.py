@@ -13,7 +13,7 @@ from models import lively
 
 import rue
 from rue import values as optimal_module
-from rue.adaptive import search as adaptive
+from rue.adaptive import report_bound as adaptive
 from rue.cross_check import check_values, cost_by_factorisation, cost_by_steps
 from rue.solution import Interval, Outcome, Run
 from rue.visits import PolicyChain

@@ -14,8 +14,9 @@ import rue
 from rue import checker
 from rue.adaptive import search
 from rue.adaptive.hull import Hull
-from rue.adaptive.hull_kernels import NONE, nearest_above
+from rue.adaptive.hull_kernels import NONE
 from rue.adaptive.portfolio import start_policies
+from rue.adaptive.sum_kernels import nearest_above
 from rue.errors import RueError
 from rue.solution import Run
 from rue.values import optimal_values

@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rue import domains, theory
-from rue.adaptive.search import Adaptive, lower_bound
+from rue.adaptive.report_bound import lower_bound
+from rue.adaptive.search import Adaptive
 from rue.baselines import Average, BestSample
 from rue.build import Builder, Counts, count_transitions, from_counts, from_transitions
 from rue.certificate import Certificate, verify

@@ -24,6 +24,7 @@ logger = logging.getLogger("rue")
 # Kernel files that every solve needs (the model, its optimal values, the judge), and those of a lower bound.
 COMMON = ("structure_kernels", "values_kernels", "judge_kernels")
 BOUND = ("belief_kernels", "expansion_kernels", "proof_kernels", "certificate_kernels")
+HULL = ("hull_kernels", "sum_kernels")
 # Files whose kernels share most helpers come last, so that one process compiles all of them.
 LARGEST = ("history_kernels.", "table_search_kernels.", "mixed_table_kernels.")
 # A second process starts if at least this many kernels are missing; fewer are compiled before it is up.
@@ -45,9 +46,9 @@ def ensure_compiled(solver: Solver, progress: Hook | None = None, bound: bool = 
     compile_kernels(kernels_of(solver, bound), progress)
 
 
-def compile_for_bound() -> None:
-    """Compile or load every kernel that a lower bound needs."""
-    compile_kernels(_named({*COMMON, *BOUND}))
+def compile_for_bound(short: bool = True) -> None:
+    """Compile or load every kernel that a lower bound needs; a `short` search does not come to the hull."""
+    compile_kernels(_named({*COMMON, *BOUND, *(() if short else HULL)}))
 
 
 def compile_ahead(solvers: Iterable[Solver] | None = None, progress: Hook | None = None) -> Compiled:

@@ -15,8 +15,9 @@ from rue.adaptive import hull_kernels as kernel
 from rue.adaptive.belief_arrays import empty_array
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import BLOCK, COUNTS, FIXED, FOLLOWERS, NONE, STATES, VECTORS, layout
-from rue.adaptive.hull_kernels import ACTIONS, LINKS, OUTCOMES, POINTS, HullArrays, Program
+from rue.adaptive.hull_kernels import ACTIONS, LINKS, OUTCOMES, POINTS, HullArrays
 from rue.adaptive.proof_kernels import Draft, lower_claims
+from rue.adaptive.sum_kernels import CANDIDATES, Program, count_links, link, list_hull_proof
 from rue.certificate import Certificate, margin, model_fingerprint
 
 # The most links of an outcome.
@@ -151,10 +152,10 @@ class Hull:
     def _link_part(self, chosen: Array, first: int, last: int) -> None:
         samples = self.graph.model.samples
         whole, real = partial(np.empty, samples, np.int64), partial(np.empty, samples)
-        candidates = (np.empty(kernel.CANDIDATES, np.int64), np.empty(kernel.CANDIDATES))
+        candidates = (np.empty(CANDIDATES, np.int64), np.empty(CANDIDATES))
         square = np.empty((samples, samples))
         program = Program(whole(), whole(), square, real(), real(), real(), real(), *candidates)
-        kernel.link(self.graph.gaps, self.arrays, self.graph.arrays.vectors, program, chosen, first, last)
+        link(self.graph.gaps, self.arrays, self.graph.arrays.vectors, program, chosen, first, last)
 
     def _relax(self, order: Array) -> None:
         kernel.relax(self.graph.gaps, self.arrays, order, SWEEPS, RISE)
@@ -233,13 +234,13 @@ class Hull:
         """Return the proof of the lower bound of a root, and the bound that it proves."""
         graph, arrays, own = self.graph, self.arrays, self.graph.model.graph
         at_state = np.diff(own.trans_ptr[own.choice_ptr])  # [S] outcomes of all choices
-        links = int(kernel.count_links(arrays))
+        links = int(count_links(arrays))
         points = np.empty(self.points, np.int32)
         follow = np.empty(int(at_state[arrays.point["state"][self.order]].sum()), np.int32)
         sum_ptr = np.empty(int(arrays.used[OUTCOMES]) + 1, np.int64)
         sum_point, sum_share = np.empty(links, np.int32), np.empty(links)
         number = np.full(arrays.point.size, NONE, np.int32)
-        count, followers, sums = kernel.list_hull_proof(
+        count, followers, sums = list_hull_proof(
             graph.gaps, arrays, root, points, number, follow, sum_ptr, sum_point, sum_share
         )
         point, follow, sum_ptr = points[:count], follow[:followers], sum_ptr[: sums + 1]

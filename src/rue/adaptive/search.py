@@ -35,36 +35,34 @@ added to each regret (`objective="cost"`).
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from weakref import WeakSet
 
 import numpy as np
 
 from rue._arrays import Array
 from rue._check import one_of, real_number
-from rue._threads import check_threads
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import NONE
 from rue.adaptive.free_moves import Merged, merge_free
 from rue.adaptive.hull import Hull
-from rue.adaptive.hull_kernels import OUTCOMES, nearest_above
+from rue.adaptive.hull_kernels import OUTCOMES
 from rue.adaptive.portfolio import METHODS, start_policies
+from rue.adaptive.sum_kernels import nearest_above
 from rue.certificate import Certificate, verify
-from rue.compilation import compile_for_bound
 from rue.controllers import handed_over
 from rue.errors import NotProved
 from rue.fallbacks import infeasible, no_policy_reaches, wandering
 from rue.judge import Evaluation, ends_from, judge
 from rue.matrix_game import GameSolution, solve_game
-from rue.model import UMDP, check_model, typical_cost
+from rue.model import UMDP, typical_cost
 from rue.policy import Policy
 from rue.recursion.one_step import policy_at_hand
-from rue.solution import Cache, Inner, Interval, Limits, Outcome, Run, Solver, Status, check_cache, check_limits
+from rue.solution import Cache, Interval, Outcome, Run, Solver, Status
 from rue.values import OptimalValues, optimal_values
 
 GIGABYTE = 1e9
 GRAPH_KERNELS = ("belief_kernels", "expansion_kernels", "proof_kernels")
-HULL_KERNELS = ("hull_kernels",)
+HULL_KERNELS = ("hull_kernels", "sum_kernels")
 # The belief moves when its gap is this part of the whole, or after this many rounds.
 NEAR, PATIENCE = 0.25, 40
 # It moves until the upper bound by the known vectors is this far above the lower bound, as a part of the whole gap.
@@ -100,11 +98,6 @@ PROOF_BACKUPS = 2.0
 # Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: fewer where
 # no node is left to expand.
 GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
-# Limits of a bound for the report of other methods: beliefs, start policies, the gap at which it is good enough, and
-# the numbers of a model beyond which even the first step takes long.
-REPORT_BELIEFS, REPORT_POLICIES, REPORT_GAP, REPORT_SIZE = 2000, 32, 0.01, 2_000_000
-# With very many samples it takes fewer beliefs: this many numbers in all, but this many beliefs at least.
-REPORT_NUMBERS, LEAST_BELIEFS = 1_000_000, 100
 # What a policy may lose, as a part of its regret, to be safe in worlds that are none of the samples: nothing.
 SPARE = 1e-9
 # Vectors in a game.
@@ -163,57 +156,12 @@ class Adaptive(Solver):
         return search.outcome(status, self.gap)
 
 
-def lower_bound(
-    model: UMDP, *, limits: Limits | None = None, cache: Cache | None = None, threads: int | None = None
-) -> float:
-    """Return a proved lower bound on the max regret of every policy, of any class.
-
-    Without limits it takes little time, some thousand beliefs; with limits it goes on until they are reached or the gap
-    is at most one percent. A cache keeps the best bound that is known.
-    """
-    check_model(model)
-    compile_for_bound()
-    run = Run(check_limits(limits), cache=check_cache(cache), threads=check_threads(threads))
-    with run.catching_interrupts():
-        certificate = prove_bound(model, run, beliefs=math.inf if limits else REPORT_BELIEFS)
-    return certificate.bound if certificate is not None else 0.0
-
-
-def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS, search: bool = True) -> Certificate | None:
-    """Return the best certificate of the least max regret in the run's cache, after a search of some beliefs."""
-    known = run.cache.remember(model, "regret bound", _BestCertificate)
-    if search and beliefs > known.beliefs and run.stop() is None:
-        small = merge_free(model)
-        if small is None:
-            _search_bound(model, run, beliefs)
-        else:
-            found = prove_bound(small.model, run, beliefs=beliefs)
-            _verified(model, small.certificate(found) if found is not None else None, run)
-        if run.stop() is None:
-            known.beliefs = beliefs
-    return known.certificate
-
-
-def _search_bound(model: UMDP, run: Run, beliefs: float) -> None:
-    """Search for a certificate, with the optimal policies of the samples as start policies."""
-    values, initial = optimal_values(model, run=run), model.graph.initial
-    if not values.complete or values.dead[initial].any() or model.graph.goal[initial]:
-        return
-    if beliefs <= REPORT_BELIEFS:  # with very many samples each of them takes long
-        beliefs = min(beliefs, max(REPORT_NUMBERS // model.samples, LEAST_BELIEFS))
-    search = AdaptiveSearch.start(model, values, "regret", GIGABYTE, Inner(outer=run))
-    search.most_beliefs, search.stage = beliefs, "lower bound"
-    search.waiting = islice(start_policies(model, values, run, 0.0), REPORT_POLICIES)
-    search.close(REPORT_GAP)
-    search.certificate()
-
-
 def _with_free_moves(small: Merged, outcome: Outcome, objective: str, run: Run) -> Outcome:
     """Return the outcome for the model with free moves, from that of the model without."""
     proof, policy, status = outcome.certificate, small.policy(outcome.policy), outcome.status
     if status is Status.INFEASIBLE:
         return Outcome(policy, outcome.objective, status)
-    certificate = _verified(small.whole, small.certificate(proof) if proof is not None else None, run)
+    certificate = verified(small.whole, small.certificate(proof) if proof is not None else None, run)
     if proof is not None and certificate is None and status is Status.SOLVED:  # rounding was in the way
         status = Status.UNPROVED
     lower = certificate.bound if certificate is not None else 0.0
@@ -226,7 +174,7 @@ def _at_most(verdict: Evaluation, objective: str) -> float:
     return verdict.at_most if objective == "regret" else float(verdict.value.max()) + verdict.error
 
 
-def _verified(model: UMDP, proof: Certificate | None, run: Run) -> Certificate | None:
+def verified(model: UMDP, proof: Certificate | None, run: Run) -> Certificate | None:
     """Return a verified proof, with the bound that `verify` found less the last digits, or None. The cache keeps it."""
     if proof is None:
         return None
@@ -237,7 +185,7 @@ def _verified(model: UMDP, proof: Certificate | None, run: Run) -> Certificate |
     certificate = replace(proof, bound=proved * (1 - 1e-12))
     verified_of(model, run.cache).add(certificate)
     if certificate.objective == "regret":
-        run.cache.remember(model, "regret bound", _BestCertificate).add(certificate)
+        run.cache.remember(model, "regret bound", BestCertificate).add(certificate)
     return certificate
 
 
@@ -247,13 +195,14 @@ def verified_of(model: UMDP, cache: Cache) -> "WeakSet[Certificate]":
 
 
 @dataclass(eq=False)
-class _BestCertificate:
+class BestCertificate:
     """The best certificate of a model so far, and the most beliefs of a search for one."""
 
     certificate: Certificate | None = None
     beliefs: float = 0.0
 
     def add(self, certificate: Certificate) -> None:
+        """Keep a certificate if it is better."""
         if self.certificate is None or certificate.bound > self.certificate.bound:
             self.certificate = certificate
 
@@ -531,7 +480,7 @@ class AdaptiveSearch:
             low += float(self.offset @ proof.belief)
             if self.proof is None or low > self.proof_value:
                 self.proof, self.proof_value = proof, low
-        return _verified(self.model, self.proof, self.run)
+        return verified(self.model, self.proof, self.run)
 
     def _judged_policy(self) -> tuple[Policy, Evaluation]:
         """Return the best mixture as a controller, judged; a policy that needs no search if none is finite."""

@@ -1,0 +1,65 @@
+"""Lower bounds on the max regret of every policy: for the report of other methods, and on their own."""
+
+import math
+from itertools import islice
+
+from rue._threads import check_threads
+from rue.adaptive.free_moves import merge_free
+from rue.adaptive.portfolio import start_policies
+from rue.adaptive.search import GIGABYTE, AdaptiveSearch, BestCertificate, verified
+from rue.certificate import Certificate
+from rue.compilation import compile_for_bound
+from rue.model import UMDP, check_model
+from rue.solution import Cache, Inner, Limits, Run, check_cache, check_limits
+from rue.values import optimal_values
+
+# Limits of a bound for the report of other methods: beliefs, start policies, the gap at which it is good enough, and
+# the numbers of a model beyond which even the first step takes long.
+REPORT_BELIEFS, REPORT_POLICIES, REPORT_GAP, REPORT_SIZE = 2000, 32, 0.01, 2_000_000
+# With very many samples it takes fewer beliefs: this many numbers in all, but this many beliefs at least.
+REPORT_NUMBERS, LEAST_BELIEFS = 1_000_000, 100
+
+
+def lower_bound(
+    model: UMDP, *, limits: Limits | None = None, cache: Cache | None = None, threads: int | None = None
+) -> float:
+    """Return a proved lower bound on the max regret of every policy, of any class.
+
+    Without limits it takes little time, some thousand beliefs; with limits it goes on until they are reached or the gap
+    is at most one percent. A cache keeps the best bound that is known.
+    """
+    check_model(model)
+    compile_for_bound(short=limits is None)
+    run = Run(check_limits(limits), cache=check_cache(cache), threads=check_threads(threads))
+    with run.catching_interrupts():
+        certificate = prove_bound(model, run, beliefs=math.inf if limits else REPORT_BELIEFS)
+    return certificate.bound if certificate is not None else 0.0
+
+
+def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS, search: bool = True) -> Certificate | None:
+    """Return the best certificate of the least max regret in the run's cache, after a search of some beliefs."""
+    known = run.cache.remember(model, "regret bound", BestCertificate)
+    if search and beliefs > known.beliefs and run.stop() is None:
+        small = merge_free(model)
+        if small is None:
+            _search_bound(model, run, beliefs)
+        else:
+            found = prove_bound(small.model, run, beliefs=beliefs)
+            verified(model, small.certificate(found) if found is not None else None, run)
+        if run.stop() is None:
+            known.beliefs = beliefs
+    return known.certificate
+
+
+def _search_bound(model: UMDP, run: Run, beliefs: float) -> None:
+    """Search for a certificate, with the optimal policies of the samples as start policies."""
+    values, initial = optimal_values(model, run=run), model.graph.initial
+    if not values.complete or values.dead[initial].any() or model.graph.goal[initial]:
+        return
+    if beliefs <= REPORT_BELIEFS:  # with very many samples each of them takes long
+        beliefs = min(beliefs, max(REPORT_NUMBERS // model.samples, LEAST_BELIEFS))
+    search = AdaptiveSearch.start(model, values, "regret", GIGABYTE, Inner(outer=run))
+    search.most_beliefs, search.stage = beliefs, "lower bound"
+    search.waiting = islice(start_policies(model, values, run, 0.0), REPORT_POLICIES)
+    search.close(REPORT_GAP)
+    search.certificate()

@@ -1,0 +1,377 @@
+"""Sums of points: the linear programs of the hull, the belief nearest to another one, and the proof of a bound.
+
+The best sum of points below a weight w (`hull_kernels.py`) is a program with a row for each sample k with w_k > 0 and a
+column for each point i of the state:
+
+    maximise Σ_i λ_i · lower_i     subject to     Σ_i λ_i w_ik / w_k ≤ 1 for each k,  λ ≥ 0
+
+The simplex method begins with the links that are there. It has some rows and up to some thousand columns; a few pivots
+are enough. Whatever it finds, the shares are divided by the largest row, so that no rounding makes a sum too large.
+"""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from rue._arrays import Array
+from rue._jit import declare
+from rue.adaptive.belief_kernels import FIXED, HUGE, NONE, SAFE, _older, _scan_vectors, layout
+from rue.adaptive.hull_kernels import OUTCOMES, _cost_of, _set_weight, helper, kernel
+
+# Parts of a weight below this fraction of it are left out of a sum.
+LEAST_PART = 1e-13
+# A smaller share is none.
+LEAST_SHARE = 1e-25
+# A column enters a program if it raises the value by this fraction; a pivot is at least this large.
+GAIN, PIVOT = 1e-6, 1e-10
+# Columns that are kept from one look at all points for the next pivots, and the most pivots for each row.
+CANDIDATES, MOST_PIVOTS = 16, 6
+# All points are looked at in every so many programs of an outcome, only the new ones in the others.
+LOOK_AT_ALL = 4
+# A belief is near enough when it moves less than this.
+NEARLY = 1e-7
+
+
+class Program(NamedTuple):
+    """Room for one linear program: R rows at most."""
+
+    row: Annotated[Array, "l1", FIXED]  # [R] the samples with a positive weight
+    basis: Annotated[Array, "l1", FIXED]  # [R] a point; −1 − i: what is left over in row i
+    inverse: Annotated[Array, "f2", FIXED]  # [R, R] of the basis
+    share: Annotated[Array, "f1", FIXED]  # [R] of the basis
+    price: Annotated[Array, "f1", FIXED]  # [R] of the rows
+    slope: Annotated[Array, "f1", FIXED]  # [R] prices by sample
+    column: Annotated[Array, "f1", FIXED]  # [R]
+    candidate: Annotated[Array, "l1", FIXED]
+    gain: Annotated[Array, "f1", FIXED]
+
+
+declare(Program, " ".join(word for word, _ in layout(Program).values()))
+
+
+@kernel("GapModel HullArrays VectorLists Program l1 int int")
+def link(model, hull, vectors, program, chosen, first, last):
+    """Link outcomes anew. Different outcomes may be done at the same time."""
+    weight = np.empty(hull.weight.shape[1])
+    for i in range(first, last):
+        at = chosen[i]
+        outcome = hull.outcome[at]
+        outcome.programs += 1
+        outcome.total = _set_weight(model, hull, at, weight)
+        if outcome.total == 0.0 or model.choice_ptr[outcome.state] == model.choice_ptr[outcome.state + 1]:
+            outcome.upper = 0.0
+            continue
+        _scan_vectors(hull.outcome, vectors, at, weight)
+        for k in range(weight.size):
+            if weight[k] < LEAST_PART * outcome.total:
+                weight[k] = 0.0
+        _solve(hull, program, np.int64(outcome.state), weight, at)
+        _keep_links(hull, program, weight, at)
+
+
+@helper
+def _solve(hull, program, s, weight, outcome):
+    """Find the best sum below a weight, by the simplex method, from the links that are there.
+
+    Only new points are looked at, and now and then all of them, since lower bounds rise.
+    """
+    row = hull.outcome[outcome]
+    number = hull.at_state[s].number
+    if row.programs % LOOK_AT_ALL != 1:
+        number -= row.seen_points
+    row.seen_points = hull.at_state[s].number
+    rows = 0
+    for k in range(weight.size):
+        program.slope[k] = HUGE
+        if weight[k] > 0.0:
+            program.row[rows] = k
+            rows += 1
+    for i in range(rows):
+        program.basis[i] = -1 - i
+        program.share[i] = 1.0
+        for j in range(rows):
+            program.inverse[i, j] = 1.0 if i == j else 0.0
+    for i in range(outcome * hull.links, (outcome + 1) * hull.links):
+        if hull.child[i] == NONE:
+            break
+        _enter(hull, program, rows, weight, np.int64(hull.child[i]))
+    found = 0
+    for _ in range(MOST_PIVOTS * rows + 2 * CANDIDATES):
+        value = _set_prices(hull, program, rows, weight)
+        least = np.int64(0)
+        for i in range(rows):
+            if program.price[i] < program.price[least]:
+                least = i
+        if program.price[least] < -GAIN * value:
+            _enter(hull, program, rows, weight, -1 - least)
+            continue
+        enter = _best_candidate(hull, program, found, value, weight.size)
+        if enter == NONE:
+            found = _look(hull, program, s, number, value, weight.size)
+            enter = _best_candidate(hull, program, found, value, weight.size)
+        if enter == NONE or not _enter(hull, program, rows, weight, enter):
+            break
+    if rows < weight.size:
+        program.row[rows] = NONE
+
+
+@helper
+def _set_prices(hull, program, rows, weight):
+    """Set the prices of the rows, and the slope of the best sum in each sample; return its value."""
+    value = 0.0
+    for j in range(rows):
+        total = 0.0
+        for i in range(rows):
+            if program.basis[i] >= 0:
+                total += hull.lower[program.basis[i]] * program.inverse[i, j]
+        program.price[j] = total
+        program.slope[program.row[j]] = total / weight[program.row[j]]
+        value += total
+    return value
+
+
+@helper
+def _gain(hull, program, p, samples):
+    """Return the lower bound of a point less what the prices say."""
+    total = hull.lower[p]
+    for k in range(samples):
+        total -= hull.weight[p, k] * program.slope[k]
+    return total
+
+
+@helper
+def _look(hull, program, s, number, value, samples):
+    """List those of the newest points of a state that gain most; return how many."""
+    found = 0
+    least = GAIN * value
+    at = np.int64(hull.at_state[s].newest)
+    for _ in range(number):
+        total = hull.lower[at]
+        for k in range(samples):
+            total -= hull.weight[at, k] * program.slope[k]
+        if total > least:
+            i = found
+            if found < CANDIDATES:
+                found += 1
+            else:
+                i = 0
+                for j in range(CANDIDATES):
+                    if program.gain[j] < program.gain[i]:
+                        i = j
+                least = program.gain[i]
+            if total > least:
+                program.candidate[i] = at
+                program.gain[i] = total
+        at = _older(hull.point, at)
+    return found
+
+
+@helper
+def _best_candidate(hull, program, found, value, samples):
+    """Return the candidate that gains most, or NONE."""
+    best = GAIN * value
+    enter = np.int64(NONE)
+    for i in range(found):
+        gain = _gain(hull, program, program.candidate[i], samples)
+        if gain > best:
+            best = gain
+            enter = program.candidate[i]
+    return enter
+
+
+@helper
+def _enter(hull, program, rows, weight, enter):
+    """Let a point (or −1 − i: what is left over in row i) into the basis; return whether it could."""
+    leave = np.int64(NONE)
+    least = np.inf
+    for i in range(rows):
+        total = 0.0
+        if enter >= 0:
+            for j in range(rows):
+                k = program.row[j]
+                total += program.inverse[i, j] * hull.weight[enter, k] / weight[k]
+        else:
+            total = program.inverse[i, -1 - enter]
+        program.column[i] = total
+        if total > PIVOT and program.share[i] < least * total:
+            least = program.share[i] / total
+            leave = i
+    if leave == NONE:
+        return False
+    pivot = program.column[leave]
+    program.share[leave] /= pivot
+    for j in range(rows):
+        program.inverse[leave, j] /= pivot
+    for i in range(rows):
+        if i != leave:
+            factor = program.column[i]
+            for j in range(rows):
+                program.inverse[i, j] -= factor * program.inverse[leave, j]
+            program.share[i] = max(program.share[i] - factor * program.share[leave], 0.0)
+    program.basis[leave] = enter
+    return True
+
+
+@helper
+def _keep_links(hull, program, weight, outcome):
+    """Keep the links of a program that are worth most, with shares that are safely below the weight.
+
+    They take the place of the old ones if they are better.
+    """
+    rows = 0
+    while rows < weight.size and program.row[rows] != NONE:
+        rows += 1
+    count = _most_valuable(hull, program, rows)
+    most = 1.0
+    for i in range(rows):
+        k = program.row[i]
+        total = 0.0
+        for j in range(count):
+            total += program.share[j] * hull.weight[program.basis[j], k]
+        most = max(most, total / weight[k])
+    value = 0.0
+    for j in range(count):
+        program.share[j] *= SAFE / most
+        value += program.share[j] * hull.lower[program.basis[j]]
+    first = outcome * hull.links
+    old = 0.0
+    for i in range(first, first + hull.links):
+        if hull.child[i] == NONE:
+            break
+        old += hull.share[i] * hull.lower[hull.child[i]]
+    if value > old:
+        for j in range(count):
+            hull.child[first + j] = program.basis[j]
+            hull.share[first + j] = program.share[j]
+        if count < hull.links:
+            hull.child[first + count] = NONE
+
+
+@helper
+def _most_valuable(hull, program, rows):
+    """Move the points of a basis with the largest worth to its front; return how many there are."""
+    for count in range(min(hull.links, rows)):
+        best = 0.0
+        arg = np.int64(NONE)
+        for i in range(count, rows):
+            if (
+                program.basis[i] >= 0
+                and program.share[i] > LEAST_SHARE
+                and program.share[i] * hull.lower[program.basis[i]] > best
+            ):
+                best = program.share[i] * hull.lower[program.basis[i]]
+                arg = i
+        if arg == NONE:
+            return count
+        point = program.basis[arg]
+        share = program.share[arg]
+        program.basis[arg] = program.basis[count]
+        program.share[arg] = program.share[count]
+        program.basis[count] = point
+        program.share[count] = share
+    return np.int64(min(hull.links, rows))
+
+
+@kernel("f2 float f1 int")
+def nearest_above(cuts, level, anchor, most):
+    """Return the belief nearest to an anchor at which each cut, a row of regrets, is at least `level`; nearly so.
+
+    Hildreth's method: the multipliers of one constraint after the other are set to their best values.
+    """
+    samples = anchor.size
+    number = cuts.shape[0]
+    belief = anchor.copy()
+    multiplier = np.zeros(number + samples)
+    for _ in range(most):
+        moved = 0.0
+        for j in range(number + samples):
+            # In the plane of all beliefs: normals without their mean. A cut, less its level, or a belief of zero.
+            mean = 0.0
+            value = 0.0
+            square = 0.0
+            if j < number:
+                for k in range(samples):
+                    mean += cuts[j, k] / samples
+                for k in range(samples):
+                    value += (cuts[j, k] - level) * belief[k]
+                    square += (cuts[j, k] - mean) ** 2
+            else:
+                mean = 1.0 / samples
+                value = belief[j - number]
+                square = 1.0 - mean
+            if square <= 0.0:
+                continue
+            change = max(-value / square, -multiplier[j])
+            multiplier[j] += change
+            for k in range(samples):
+                normal = cuts[j, k] if j < number else (1.0 if k == j - number else 0.0)
+                belief[k] += change * (normal - mean)
+            moved = max(moved, abs(change) * np.sqrt(square))
+        if moved < NEARLY:
+            break
+    return belief
+
+
+@kernel("GapModel HullArrays int i1 i1 i1 l1 i1 f1")
+def list_hull_proof(model, hull, root, points, number, follow, sum_ptr, sum_point, sum_share):
+    """List the points that the lower bound of the root follows from, and for each of their outcomes a point or a sum.
+
+    A sum q is written as −2 − q. Bounds of outcomes that are not needed are left out. `number` is NONE everywhere, and
+    becomes the place of each point in the list. Return how many points, followers and sums are listed.
+    """
+    points[0] = root
+    number[root] = 0
+    count = 1
+    i = 0
+    at = 0
+    sums = 0
+    sum_ptr[0] = 0
+    while i < count:
+        p = points[i]
+        row = hull.point[p]
+        for a in range(model.choice_ptr[row.state + 1] - model.choice_ptr[row.state]):
+            action = hull.action[row.first_action + a]
+            spare = _cost_of(hull, p, row.first_action + a) - hull.lower[p] / SAFE
+            for j in range(action.outcomes):
+                follow[at] = NONE
+                at += 1
+                if action.first_outcome == NONE:
+                    continue
+                first = (action.first_outcome + j) * hull.links
+                links = 0
+                worth = 0.0
+                while links < hull.links and hull.child[first + links] != NONE:
+                    worth += hull.share[first + links] * hull.lower[hull.child[first + links]]
+                    links += 1
+                if links == 0 or worth <= spare:
+                    spare -= worth
+                    continue
+                for e in range(first, first + links):
+                    child = hull.child[e]
+                    if number[child] == NONE:
+                        number[child] = count
+                        points[count] = child
+                        count += 1
+                if links == 1:
+                    follow[at - 1] = number[hull.child[first]]
+                else:
+                    follow[at - 1] = -2 - sums
+                    for e in range(first, first + links):
+                        sum_point[sum_ptr[sums] + e - first] = number[hull.child[e]]
+                        sum_share[sum_ptr[sums] + e - first] = hull.share[e]
+                    sum_ptr[sums + 1] = sum_ptr[sums] + links
+                    sums += 1
+        i += 1
+    return count, at, sums
+
+
+@kernel("HullArrays")
+def count_links(hull):
+    """Return how many links there are."""
+    total = 0
+    for o in range(hull.used[OUTCOMES]):
+        for i in range(o * hull.links, (o + 1) * hull.links):
+            if hull.child[i] == NONE:
+                break
+            total += 1
+    return total
