@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import adaptive, cold, growth, interrupts, limits, options, peers, readings
+from benchmarks import adaptive, cold, growth, hidden, interrupts, limits, options, peers, readings
 from benchmarks.report import Table, machine
 
 BENCHMARKS = {
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "growth": growth.run,
     "options": options.run,
     "adaptive": adaptive.run,
+    "hidden": hidden.run,
     "readings": readings.run,
     "cold": cold.run,
     "limits": limits.run,

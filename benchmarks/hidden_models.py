@@ -17,9 +17,6 @@ def random_sparse(states: int, samples: int, seed: int, actions: int = 3, outcom
     live = states - 1
     choices = live * actions
     successor = np.concatenate([np.sort(draw.choice(states, outcomes, replace=False)) for _ in range(choices)])
-    # Every tenth choice or so may end: an episode takes some dozen steps.
-    ends = np.flatnonzero(draw.random(choices) < 0.1)
-    successor.reshape(choices, outcomes)[ends, -1] = live
     prob = draw.dirichlet(np.ones(outcomes), (choices, samples)).transpose(0, 2, 1).reshape(-1, samples)
     cost = np.repeat(draw.uniform(0.5, 1.5, choices)[:, None], samples, axis=1)
     choice_ptr = np.append(np.arange(0, choices + 1, actions), choices)

@@ -820,3 +820,19 @@ def test_lower_bound_under_limits(grid):
     assert rue.lower_bound(fresh(grid), limits=rue.Limits(seconds=0)) == 0
     bound = rue.lower_bound(fresh(grid), limits=rue.Limits(seconds=0.5))
     assert 0 <= bound <= rue.solve(grid, rue.Regret(2, "history")).max_regret.upper
+
+
+def test_a_gap_of_the_value_and_an_absolute_gap():
+    """A gap that is small beside the value, or in absolute terms, is enough; what is proved is told as it is."""
+    model = rue.domains.Disaster(width=6, height=6, seed=3).sample(6, seed=1)
+    least = rue.optimal_values(model).value[model.graph.initial].min()
+    exact = adaptive(model, gap=0.001)
+    for parameters, enough in (({"gap": 0.05, "of": "value"}, 0.05 * least), ({"gap": 0.0, "absolute": 0.1}, 0.1)):
+        solution = adaptive(model, **parameters)
+        assert solution.status is SOLVED
+        assert solution.max_regret.upper - solution.max_regret.lower <= enough
+        assert solution.counters["beliefs"] < exact.counters["beliefs"]
+    with pytest.raises(rue.BadInput, match="of is 'cost'; expected regret or value"):
+        rue.Adaptive(of="cost")
+    with pytest.raises(rue.BadInput, match="absolute"):
+        rue.Adaptive(absolute=-1)

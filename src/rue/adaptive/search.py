@@ -110,17 +110,23 @@ INFINITE = 1e80
 class Adaptive(Solver):
     """Minimise the max regret over all policies, to within a fraction `gap` of it, with a certificate.
 
-    `objective="cost"` minimises the worst-case expected cost instead. `memory`, in gigabytes, bounds the graph.
-    `solution.objective` bounds the optimum over all policies.
+    `of="value"` makes `gap` a fraction of the least optimal value of a sample instead of the max regret. A difference
+    of `absolute` between upper and lower end is always small enough. `objective="cost"` minimises the worst-case
+    expected cost instead. `memory`, in gigabytes, bounds the graph. `solution.objective` bounds the optimum over all
+    policies.
     """
 
     name = "adaptive"
     gap: float = 0.05
+    of: str = field(default="regret", kw_only=True)
+    absolute: float = field(default=0.0, kw_only=True)
     objective: str = field(default="regret", kw_only=True)
     memory: float = field(default=2.0, kw_only=True)
 
     def __post_init__(self) -> None:
         real_number("gap", self.gap, "0 or more", 0)
+        one_of("of", self.of, ("regret", "value"))
+        real_number("absolute", self.absolute, "0 or more", 0)
         one_of("objective", self.objective, ("regret", "cost"))
         real_number("memory", self.memory, "0.01 or more, in gigabytes", 0.01)
 
@@ -152,8 +158,10 @@ class Adaptive(Solver):
         limited = run.limits.seconds < math.inf
         seconds = min(START_SECONDS, START_PART * run.limits.seconds) if limited else math.inf
         search.waiting = start_policies(model, values, run, seconds)
-        status = search.close(AIM * self.gap)
-        return search.outcome(status, self.gap)
+        least = float(values.lower[graph.initial].min())
+        relative = self.gap if self.of == "regret" else 0.0
+        search.slack = max(self.absolute, self.gap * least if self.of == "value" else 0.0)
+        return search.outcome(search.close(AIM * relative), relative)
 
 
 def _with_free_moves(small: Merged, outcome: Outcome, objective: str, run: Run) -> Outcome:
@@ -231,6 +239,7 @@ class AdaptiveSearch:
     belief_seconds: float = 0.0  # of the last move to another belief
     backup_seconds: float = 0.0  # of the last backup
     most_beliefs: float = math.inf
+    slack: float = 0.0  # a difference of upper and lower end that is small enough
     hull: Hull | None = None  # once it has taken over
     beliefs: int = 0  # of the graph before that
     hull_root: int = NONE  # the point of the hull that proves the lower bound; NONE if it is not of the hull
@@ -292,7 +301,7 @@ class AdaptiveSearch:
             if arrived or rounds % GAME_ROUNDS == 0:
                 self.update_game()
             self.run.report(f"{self.stage}: {self.graph.nodes} beliefs", Interval.expected(self.lower, self.upper))
-            if self._is_closed(self.lower, self.upper, gap):
+            if self._is_closed(self.lower, self.upper, gap, AIM):
                 return Status.SOLVED
             status = self._stop()
             if status:
@@ -341,7 +350,7 @@ class AdaptiveSearch:
             if arrived or len(uppers) % HULL_GAME_ROUNDS == 0:
                 self._answer_duals()
             self.run.report(f"{self.stage}: {hull.points} points", Interval.expected(self.lower, self.upper))
-            if self._is_closed(self.lower, self.upper, gap):
+            if self._is_closed(self.lower, self.upper, gap, AIM):
                 return Status.SOLVED
             status = self._stop()
             if status:
@@ -427,10 +436,12 @@ class AdaptiveSearch:
         needed = LAST_PART * self.run.seconds + self.policy_seconds + proof_seconds + self.belief_seconds
         return Status.TIME_LIMIT if self.run.seconds_left < needed else self.run.out_of_time()
 
-    def _is_closed(self, lower: float, upper: float, gap: float) -> bool:
+    def _is_closed(self, lower: float, upper: float, gap: float, part: float = 1.0) -> bool:
+        """Return whether the difference is a fraction of the upper bound, or a part of what is small enough."""
         if not np.isfinite(upper):
             return False
-        return upper - lower <= max(gap, CLOSED) * upper or upper - lower <= CLOSED_COST * self.scale
+        enough = max(part * self.slack, CLOSED_COST * self.scale)
+        return upper - lower <= max(gap, CLOSED) * upper or upper - lower <= enough
 
     def _dual(self) -> Array:  # [K]
         """Return the belief at which the known vectors have the largest regret."""
