@@ -310,20 +310,25 @@ class AdaptiveSearch:
                 gaps.append(self.upper - self.lower)
                 window = STALE if self.graph.expanded else STALE_CLOSED
                 if len(gaps) > window and not gaps[-1] < SHRINK * gaps[-1 - window]:
-                    return None if np.isfinite(self.upper) else Status.UNPROVED
+                    return None if self._has_hull else Status.UNPROVED
                 self.write_proof()
                 self.add_policies(1)
                 began = self.run.seconds
                 self.graph.move(self._next_belief())
                 self.belief_seconds = self.run.seconds - began
                 rounds = 0
-            elif self.graph.nodes > GRAPH_BELIEFS and np.isfinite(self.upper):
+            elif self.graph.nodes > GRAPH_BELIEFS and self._has_hull:
                 return None
             else:
                 self.graph.expand()
                 status = self._out_of_time()
                 if status:
                     return status
+
+    @property
+    def _has_hull(self) -> bool:
+        """Whether the hull may go on: not in a short search, and not where no policy with a finite regret is known."""
+        return self.most_beliefs == math.inf and bool(np.isfinite(self.upper))
 
     def _close_by_hull(self, gap: float) -> Status:
         """Go on with points in place of beliefs; return why it ended."""
