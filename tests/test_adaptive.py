@@ -832,7 +832,7 @@ def test_a_gap_of_the_value_and_an_absolute_gap():
         assert solution.status is SOLVED
         assert solution.max_regret.upper - solution.max_regret.lower <= enough
         assert solution.counters["beliefs"] < exact.counters["beliefs"]
-    with pytest.raises(rue.BadInput, match="of is 'cost'; expected regret or value"):
+    with pytest.raises(rue.BadInput, match="unknown of 'cost'; known: regret, value"):
         rue.Adaptive(of="cost")
     with pytest.raises(rue.BadInput, match="absolute"):
         rue.Adaptive(absolute=-1)
