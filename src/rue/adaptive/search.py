@@ -24,7 +24,7 @@ leave room for the next step (a level method on a line): the raw dual would jump
 depend on the belief, so nothing is lost by moving.
 
 *The hull.* Where outcomes tell the samples apart little by little, hardly any two histories have the same likelihood,
-and a graph of beliefs stays shallow. A search that has not ended after some thousand beliefs goes on with points and
+and a graph of beliefs stays shallow. A search whose gap hardly shrinks when the graph doubles goes on with points and
 sums of points (`hull_kernels.py`). Its points do not depend on the belief either. The next belief is the one nearest
 to that of the lower bound at which the known vectors leave enough room (a level method on the whole simplex).
 
@@ -67,8 +67,9 @@ HULL_KERNELS = ("hull_kernels", "sum_kernels")
 NEAR, PATIENCE = 0.25, 40
 # It moves until the upper bound by the known vectors is this far above the lower bound, as a part of the whole gap.
 LEVEL = 0.6
-# The beliefs of a graph after which the hull takes over.
-GRAPH_BELIEFS = 20_000
+# When a graph has this many beliefs, and whenever their number has doubled, the hull takes over if the gap is still
+# more than this part of what it was before.
+GRAPH_BELIEFS, STILL_WIDE = 10_000, 0.7
 # The same two numbers for the hull, whose points stay when the belief moves. It also moves when the upper bound there
 # has fallen by less than a part of the whole gap in some rounds.
 HULL_NEAR, HULL_LEVEL, STUCK, STUCK_ROUNDS = 0.5, 0.75, 0.03, 3
@@ -289,6 +290,7 @@ class AdaptiveSearch:
         self.update_game()
         self.graph.move(self._mixed(self._dual()))
         rounds, gaps = 0, [np.inf]
+        many, wide = GRAPH_BELIEFS, np.inf
         while True:
             began = self.run.seconds
             self.graph.backup()
@@ -317,9 +319,11 @@ class AdaptiveSearch:
                 self.graph.move(self._next_belief())
                 self.belief_seconds = self.run.seconds - began
                 rounds = 0
-            elif self.graph.nodes > GRAPH_BELIEFS and self._has_hull:
-                return None
             else:
+                if self.graph.nodes > many and self._has_hull:
+                    if self.upper - self.lower > STILL_WIDE * wide:
+                        return None
+                    many, wide = 2 * many, self.upper - self.lower
                 self.graph.expand()
                 status = self._out_of_time()
                 if status:
