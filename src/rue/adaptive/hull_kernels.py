@@ -446,7 +446,8 @@ def list_outcomes(hull, chosen, outcome, excess):
             continue
         for o in range(action.first_outcome, action.first_outcome + action.outcomes):
             lost = row.reach * _excess(hull, o)
-            if lost > 0.0:
+            # Where time was short, an outcome may have no links yet.
+            if lost > 0.0 and hull.outcome[o].programs > 0:
                 outcome[count] = o
                 excess[count] = lost
                 count += 1

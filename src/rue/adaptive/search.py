@@ -49,6 +49,7 @@ from rue.adaptive.hull_kernels import OUTCOMES
 from rue.adaptive.portfolio import METHODS, start_policies
 from rue.adaptive.sum_kernels import nearest_above
 from rue.certificate import Certificate, verify
+from rue.compilation import HULL
 from rue.controllers import handed_over
 from rue.errors import NotProved
 from rue.fallbacks import infeasible, no_policy_reaches, wandering
@@ -62,7 +63,6 @@ from rue.values import OptimalValues, optimal_values
 
 GIGABYTE = 1e9
 GRAPH_KERNELS = ("belief_kernels", "expansion_kernels", "proof_kernels")
-HULL_KERNELS = ("hull_kernels", "sum_kernels")
 # The belief moves when its gap is this part of the whole, or after this many rounds.
 NEAR, PATIENCE = 0.25, 40
 # It moves until the upper bound by the known vectors is this far above the lower bound, as a part of the whole gap.
@@ -138,9 +138,7 @@ class Adaptive(Solver):
 
     def kernels(self) -> frozenset[str]:
         """Return the kernel files that `run` may call, with those of the methods that give start policies."""
-        return frozenset((*GRAPH_KERNELS, *HULL_KERNELS, "controller_kernels")).union(
-            *(method.kernels() for method in METHODS)
-        )
+        return frozenset((*GRAPH_KERNELS, *HULL, "controller_kernels")).union(*(method.kernels() for method in METHODS))
 
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Add the policies of other methods, then search until the gap is closed."""
@@ -302,10 +300,7 @@ class AdaptiveSearch:
             arrived = here <= NEAR * (self.upper - self.lower) < np.inf or rounds >= PATIENCE or not self.graph.expanded
             if arrived or rounds % GAME_ROUNDS == 0:
                 self.update_game()
-            self.run.report(f"{self.stage}: {self.graph.nodes} beliefs", Interval.expected(self.lower, self.upper))
-            if self._is_closed(self.lower, self.upper, gap, AIM):
-                return Status.SOLVED
-            status = self._stop()
+            status = self._status(f"{self.graph.nodes} beliefs", gap)
             if status:
                 return status
             if arrived:
@@ -328,6 +323,11 @@ class AdaptiveSearch:
                 status = self._out_of_time()
                 if status:
                     return status
+
+    def _status(self, size: str, gap: float) -> Status | None:
+        """Report the bounds; return why the search ends here, or None."""
+        self.run.report(f"{self.stage}: {size}", Interval.expected(self.lower, self.upper))
+        return Status.SOLVED if self._is_closed(self.lower, self.upper, gap, AIM) else self._stop()
 
     @property
     def _has_hull(self) -> bool:
@@ -358,10 +358,7 @@ class AdaptiveSearch:
             arrived = is_near or is_stuck or not added
             if arrived or len(uppers) % HULL_GAME_ROUNDS == 0:
                 self._answer_duals()
-            self.run.report(f"{self.stage}: {hull.points} points", Interval.expected(self.lower, self.upper))
-            if self._is_closed(self.lower, self.upper, gap, AIM):
-                return Status.SOLVED
-            status = self._stop()
+            status = self._status(f"{hull.points} points", gap)
             if status:
                 return status
             if arrived:
