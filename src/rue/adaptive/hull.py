@@ -14,7 +14,7 @@ from rue._threads import in_parts
 from rue.adaptive import hull_kernels as kernel
 from rue.adaptive.belief_arrays import empty_array
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
-from rue.adaptive.belief_kernels import BLOCK, COUNTS, FIXED, FOLLOWERS, NONE, STATES, VECTORS, layout
+from rue.adaptive.belief_kernels import BLOCK, COUNTS, FIXED, FOLLOWERS, FORBIDDEN, NONE, STATES, VECTORS, layout
 from rue.adaptive.hull_kernels import ACTIONS, LINKS, OUTCOMES, POINTS, HullArrays
 from rue.adaptive.proof_kernels import Draft, lower_claims
 from rue.adaptive.sum_kernels import CANDIDATES, Program, count_links, link, list_hull_proof
@@ -26,7 +26,7 @@ MOST_LINKS = 10
 LINK_PART, POINT_PART = 0.9, 0.5
 # How many points are added at most in one round: a part of the points that are there, or this many; and how many
 # outcomes are linked for each of them.
-MOST, LEAST_MOST, LINK_MOST = 0.05, 64, 8
+MOST, LEAST_MOST, LINK_MOST = 0.1, 64, 12
 # Points with a smaller reach are left alone.
 LEAST_REACH = 1e-9
 # Sweeps of a backup, which ends when no bound rises by this fraction.
@@ -80,6 +80,11 @@ class Hull:
         return float(self.arrays.point["upper"][self.root])
 
     @property
+    def infinite(self) -> Array:  # [K]
+        """The samples in which the policy of the root's upper bound has an infinite regret."""
+        return np.asarray(self.graph.arrays.vectors.alpha[self.arrays.point["vector"][self.root]] >= FORBIDDEN)
+
+    @property
     def points(self) -> int:
         """The number of points."""
         return int(self.order.size)
@@ -108,10 +113,10 @@ class Hull:
         kernel.flow(self.arrays, self.order, self.root)
         reached = self.order[self.arrays.point["reach"][self.order] > LEAST_REACH]
         most = max(LEAST_MOST, int(MOST * self.points))
-        self._link(_largest(*self._outcomes(reached), LINK_PART, LINK_MOST * most))
-        outcome, excess = self._outcomes(reached)
-        fresh = self.arrays.outcome["twin"][outcome] == NONE
-        added = self._extend(_largest(outcome[fresh], excess[fresh], POINT_PART, most))
+        outcome, excess, _ = self._outcomes(reached)
+        self._link(_largest(outcome, excess, LINK_PART, LINK_MOST * most))
+        outcome, _, missing = self._outcomes(reached)
+        added = self._extend(_largest(outcome[missing > 0], missing[missing > 0], POINT_PART, most))
         # Points are mostly younger than those that lead to them.
         order = np.concatenate([reached, added])[::-1].copy()
         self._relax(order)
@@ -121,13 +126,13 @@ class Hull:
         self._backup_upper(order)
         return int(added.size)
 
-    def _outcomes(self, chosen: Array) -> tuple[Array, Array]:
+    def _outcomes(self, chosen: Array) -> tuple[Array, Array, Array]:
         """Return the outcomes of the best choices of points whose sums lose something, and how much."""
         point = self.arrays.point[chosen]
         most = int(self.arrays.action["outcomes"][point["first_action"] + point["best"]].sum())
-        outcome, excess = np.empty(most, np.int64), np.empty(most)
-        count = kernel.list_outcomes(self.arrays, chosen, outcome, excess)
-        return outcome[:count], excess[:count]
+        outcome, excess, missing = np.empty(most, np.int64), np.empty(most), np.empty(most)
+        count = kernel.list_outcomes(self.arrays, chosen, outcome, excess, missing)
+        return outcome[:count], excess[:count], missing[:count]
 
     def _settle(self, chosen: Array) -> None:
         """Give points the outcomes and links of their best choices, until the best one has some."""
@@ -180,7 +185,7 @@ class Hull:
     def _extend(self, chosen: Array) -> Array:
         """Make outcomes points, unless there are such points; return the new ones."""
         weights = np.empty((chosen.size, self.graph.model.samples))
-        kernel.set_weights(self.graph.gaps, self.arrays, chosen, weights)
+        kernel.set_weights(self.graph.gaps, self.arrays, self.graph.arrays.vectors, chosen, weights)
         place, is_new = self._add(self.arrays.outcome["state"][chosen], weights)
         self.arrays.outcome["twin"][chosen] = place
         self._settle(place[is_new])

@@ -64,6 +64,11 @@ kernel, helper = compiled(fastmath={"reassoc", "nsz", "contract"})
 POINTS, ACTIONS, OUTCOMES, LINKS = range(4)
 # Weights whose parts differ by at most this are the same point.
 SAME = 1e-9
+# When an outcome becomes a point, its samples that add least to its upper bound are trimmed: as many as add this part
+# of its gap. If that is not enough, it becomes a point with its whole weight.
+TRIM = 0.05
+# The part of the flow that goes to a point that an outcome has become, while a sum of others is better.
+TO_TWIN = 0.5
 # The flow ends when this part of it is left, or after so many passes.
 FLOW_LEFT, MOST_PASSES = 1e-3, 100
 
@@ -87,6 +92,8 @@ ACTION = np.dtype([
 OUTCOME = np.dtype([
     ("upper", "f8"),
     ("total", "f8"),  # of the weight
+    ("twin_total", "f8"),  # of the weight, without what was trimmed
+    ("one_step", "f8"),  # the lower bound of one step
     ("point", "i4"),  # whose outcome it is
     ("transition", "i4"),
     ("state", "i4"),
@@ -94,7 +101,8 @@ OUTCOME = np.dtype([
     ("seen_vectors", "i4"),
     ("seen_points", "i4"),  # how many points of its state its links are the best of
     ("programs", "i4"),  # how often it has been linked
-    ("twin", "i4"),  # the point with the same weight, up to a factor, or NONE
+    ("twin", "i4"),  # the point with the same weight, up to a factor and to what was trimmed, or NONE
+    ("is_whole", "i4"),  # whether nothing was trimmed
 ])  # fmt: skip
 
 for _name, _dtype in {"HullPoints": POINT, "HullActions": ACTION, "HullOutcomes": OUTCOME}.items():
@@ -110,6 +118,7 @@ class HullArrays(NamedTuple):
     point: Annotated[Array, "HullPoints", POINTS]
     weight: Annotated[Array, "f2", POINTS]
     lower: Annotated[Array, "f1", POINTS]
+    support: Annotated[Array, "l1", POINTS]  # the samples with a positive weight (`_support`)
     action: Annotated[Array, "HullActions", ACTIONS]
     outcome: Annotated[Array, "HullOutcomes", OUTCOMES]
     child: Annotated[Array, "i1", LINKS]  # `links` for each outcome; NONE after the last one
@@ -135,6 +144,7 @@ def add_points(model, hull, vectors, states, weights, place, is_new):
         for k in range(weights.shape[1]):
             hull.weight[at, k] = weights[i, k]
         row.state = s
+        hull.support[at] = _support(weights[i])
         hull.lower[at] = SAFE * _one_step(model, s, weights[i])
         row.upper = np.inf
         row.vector = vectors.fallback[s]
@@ -149,6 +159,16 @@ def add_points(model, hull, vectors, states, weights, place, is_new):
             action.first_outcome = NONE
             action.outcomes = model.trans_ptr[c + 1] - model.trans_ptr[c]
         _scan_vectors(hull.point, vectors, at, weights[i])
+
+
+@helper
+def _support(weight):
+    """Return a number with a bit for the samples with a positive weight; samples whose bits are the same share one."""
+    bits = np.int64(0)
+    for k in range(weight.size):
+        if weight[k] > 0.0:
+            bits |= np.int64(1) << np.int64(k % 64)
+    return bits
 
 
 @helper
@@ -200,11 +220,13 @@ def open_choices(model, hull, vectors, chosen, first):
             outcome.transition = begin + j
             outcome.state = model.successor[begin + j]
             outcome.upper = np.inf
+            outcome.one_step = 0.0
             outcome.vector = vectors.fallback[outcome.state]
             outcome.seen_vectors = 0
             outcome.seen_points = 0
             outcome.programs = 0
             outcome.twin = NONE
+            outcome.is_whole = 0
             hull.child[at * hull.links] = NONE
     return chosen.size
 
@@ -231,21 +253,35 @@ def _choose(model, hull, p, scratch):
 @helper
 def _cost_of(hull, p, at):
     """Return the lower bound of a choice. A point that is its own child repeats the choice until it leaves."""
+    total, again = _cost_once(hull, p, at)
+    return total / (1.0 - again) if again < SURE else FORBIDDEN
+
+
+@helper
+def _cost_once(hull, p, at):
+    """Return the lower bound of a choice without what leads to the point itself, and the share of that."""
     action = hull.action[at]
-    if action.first_outcome == NONE:
-        return action.step + max(action.rest, 0.0)
     total = action.step
     again = 0.0
+    if action.first_outcome == NONE:
+        return total + max(action.rest, 0.0), again
     for o in range(action.first_outcome, action.first_outcome + action.outcomes):
+        linked = 0.0
+        itself = 0.0
         for i in range(o * hull.links, (o + 1) * hull.links):
             child = hull.child[i]
             if child == NONE:
                 break
             if child == p:
-                again += hull.share[i]
+                itself += hull.share[i]
             else:
-                total += hull.share[i] * hull.lower[child]
-    return total / (1.0 - again) if again < SURE else FORBIDDEN
+                linked += hull.share[i] * hull.lower[child]
+        if linked + itself * hull.lower[p] >= hull.outcome[o].one_step:
+            total += linked
+            again += itself
+        else:
+            total += hull.outcome[o].one_step
+    return total, again
 
 
 @helper
@@ -337,16 +373,18 @@ def flow(hull, order, root):
             if action.first_outcome == NONE:
                 continue
             for o in range(action.first_outcome, action.first_outcome + action.outcomes):
+                # A point whose own bound is not yet better than the sum has to be reached, or it never will be.
+                twin = hull.outcome[o].twin
+                given = moved
+                if twin != NONE and hull.child[o * hull.links] != twin:
+                    given = (1.0 - TO_TWIN) * moved
+                    hull.point[twin].pending += TO_TWIN * moved * hull.outcome[o].twin_total
+                    left += TO_TWIN * moved * hull.outcome[o].twin_total
                 for j in range(o * hull.links, (o + 1) * hull.links):
                     if hull.child[j] == NONE:
                         break
-                    hull.point[hull.child[j]].pending += moved * hull.share[j]
-                    left += moved * hull.share[j]
-                # A point whose own bound is not yet better than the sum has to be reached, or it never will be.
-                twin = hull.outcome[o].twin
-                if twin != NONE and hull.child[o * hull.links] != twin:
-                    hull.point[twin].pending += moved * hull.outcome[o].total
-                    left += moved * hull.outcome[o].total
+                    hull.point[hull.child[j]].pending += given * hull.share[j]
+                    left += given * hull.share[j]
         if left <= FLOW_LEFT * total:
             break
 
@@ -435,9 +473,12 @@ def _combine(model, hull, vectors, first_outcome, c, alpha):
         vectors.follower[vectors.used[FOLLOWERS] + j] = follower
 
 
-@kernel("HullArrays i1 l1 f1")
-def list_outcomes(hull, chosen, outcome, excess):
-    """List the outcomes of the best choices of points whose sums lose something, and how much; return how many."""
+@kernel("HullArrays i1 l1 f1 f1")
+def list_outcomes(hull, chosen, outcome, excess, missing):
+    """List the outcomes of the best choices of points whose sums lose something, how much, and what a point would gain.
+
+    Return how many.
+    """
     count = 0
     for i in range(chosen.size):
         row = hull.point[chosen[i]]
@@ -450,17 +491,61 @@ def list_outcomes(hull, chosen, outcome, excess):
             if lost > 0.0 and hull.outcome[o].programs > 0:
                 outcome[count] = o
                 excess[count] = lost
+                missing[count] = lost
+                twin = hull.outcome[o].twin
+                if hull.outcome[o].is_whole:
+                    missing[count] = 0.0
+                elif twin != NONE:
+                    trimmed = hull.outcome[o].upper - hull.outcome[o].twin_total * hull.point[twin].upper
+                    missing[count] = min(lost, row.reach * trimmed)
                 count += 1
     return count
 
 
-@kernel("GapModel HullArrays l1 f2")
-def set_weights(model, hull, chosen, weights):
-    """Set the weights of outcomes, divided by their sums."""
+@kernel("GapModel HullArrays VectorLists l1 f2")
+def set_weights(model, hull, vectors, chosen, weights):
+    """Set the weights of outcomes, divided by their sums, without the samples that hardly add to the upper bound.
+
+    With fewer samples a point is of use for more weights: a sum needs all of its points to be below the weight, in each
+    sample. An outcome that has been a point already gets its whole weight.
+    """
+    adds = np.empty(weights.shape[1])
     for i in range(chosen.size):
+        outcome = hull.outcome[chosen[i]]
         total = _set_weight(model, hull, chosen[i], weights[i])
+        trimmed = 0.0
+        if outcome.twin == NONE and outcome.upper < FORBIDDEN:
+            trimmed = _trim(hull, vectors, chosen[i], weights[i], adds)
+        outcome.is_whole = trimmed == 0.0
+        outcome.twin_total = total - trimmed
         for k in range(weights.shape[1]):
-            weights[i, k] /= total
+            weights[i, k] /= outcome.twin_total
+
+
+@helper
+def _trim(hull, vectors, o, weight, adds):
+    """Trim the samples of a weight that add least to the upper bound of an outcome; return what they weigh."""
+    outcome = hull.outcome[o]
+    left = outcome.upper
+    for i in range(o * hull.links, (o + 1) * hull.links):
+        if hull.child[i] == NONE:
+            break
+        left -= hull.share[i] * hull.lower[hull.child[i]]
+    left *= TRIM
+    for k in range(weight.size):
+        adds[k] = weight[k] * vectors.alpha[outcome.vector, k] if weight[k] > 0.0 else np.inf
+    trimmed = 0.0
+    while True:
+        least = np.int64(0)
+        for k in range(weight.size):
+            if adds[k] < adds[least]:
+                least = k
+        if adds[least] > left:
+            return trimmed
+        left -= adds[least]
+        trimmed += weight[least]
+        adds[least] = np.inf
+        weight[least] = 0.0
 
 
 @kernel("GapModel VectorLists int f1")

@@ -72,14 +72,17 @@ LEVEL = 0.6
 GRAPH_BELIEFS, STILL_WIDE = 10_000, 0.7
 # The same two numbers for the hull, whose points stay when the belief moves. It also moves when the upper bound there
 # has fallen by less than a part of the whole gap in some rounds.
-HULL_NEAR, HULL_LEVEL, STUCK, STUCK_ROUNDS = 0.5, 0.75, 0.03, 3
+HULL_NEAR, HULL_LEVEL, STUCK, STUCK_ROUNDS = 0.5, 0.8, 0.03, 3
+# Beliefs of the hull below this are zero.
+LEAST_PART = 1e-3
 # Steps of the method that finds the next belief.
 PROJECTION_STEPS = 3000
 # Rounds of the hull between two games; and vectors that are added at the duals of games, one after the other, as long
 # as each takes this part of the gap away.
-HULL_GAME_ROUNDS, ANSWERS, ANSWER_GAIN = 3, 100, 0.01
-# Seconds to write and to check the proof of a hull, for each outcome and sample.
-HULL_PROOF_SECONDS = 6e-7
+HULL_GAME_ROUNDS, ANSWERS, ANSWER_GAIN = 10, 20, 0.01
+# Seconds to write and to check the proof of a hull, for each outcome and sample; to make a policy of its vectors and to
+# judge it, for each next node (and each sample of it).
+HULL_PROOF_SECONDS, HULL_NODE_SECONDS, HULL_NODE_SAMPLE_SECONDS = 1e-7, 2e-6, 1e-7
 # The least belief of each sample, or the search would ignore its regret: a part of the relative gap, with limits.
 LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
 # A gap is closed at this fraction of the upper bound, or at this fraction of a typical cost.
@@ -241,6 +244,7 @@ class AdaptiveSearch:
     slack: float = 0.0  # a difference of upper and lower end that is small enough
     hull: Hull | None = None  # once it has taken over
     beliefs: int = 0  # of the graph before that
+    needed: Array = field(default_factory=lambda: np.zeros(0, bool))  # [K] samples that the hull does not leave out
     hull_root: int = NONE  # the point of the hull that proves the lower bound; NONE if it is not of the hull
     stage: str = "adaptive"
 
@@ -342,7 +346,8 @@ class AdaptiveSearch:
         self.graph.drop_nodes()
         hull = self.hull = Hull.build(self.graph)
         hull.out_of_time = self._out_of_time
-        hull.move(self.anchor)
+        self.needed = np.zeros(self.model.samples, bool)
+        hull.move(self._cut(self.anchor))
         uppers, gaps = [hull.upper], [np.inf]
         while True:
             began = self.run.seconds
@@ -366,6 +371,7 @@ class AdaptiveSearch:
                 if len(gaps) > STALE and not gaps[-1] < SHRINK * gaps[-1 - STALE]:
                     return Status.UNPROVED
                 self.add_policies(1)
+                self.needed |= hull.infinite
                 hull.move(self._nearest_belief())
                 uppers = [hull.upper]
 
@@ -383,7 +389,7 @@ class AdaptiveSearch:
         for _ in range(ANSWERS):
             if self.game is None or self._out_of_time():
                 break
-            belief = self._mixed(self.game.belief)
+            belief = self._cut(self.game.belief)
             value = self.hull.answer(belief) + float(self.offset @ belief)
             if not value < self.upper - ANSWER_GAIN * (self.upper - self.lower):
                 break
@@ -393,11 +399,20 @@ class AdaptiveSearch:
         """Return the belief nearest to that of the lower bound at which the known vectors leave enough room."""
         assert self.anchor is not None
         if self.game is None:
-            return self._mixed(self._dual())
+            return self._cut(self._dual())
         level = self.lower + HULL_LEVEL * (self.upper - self.lower)
         cuts = np.ascontiguousarray(self.matrix.T) / self.upper
-        belief = np.maximum(nearest_above(cuts, level / self.upper, np.array(self.anchor), PROJECTION_STEPS), 0.0)
-        return self._mixed(belief / belief.sum())
+        return self._cut(nearest_above(cuts, level / self.upper, np.array(self.anchor), PROJECTION_STEPS))
+
+    def _cut(self, belief: Array) -> Array:  # [K]
+        """Leave out samples with a small belief, which would make no point useful for another belief.
+
+        The policies found there need not be good in such a sample. If one has an infinite regret there, the sample
+        keeps a small belief.
+        """
+        least = np.where(self.needed, LEAST_PART, 0.0)
+        cut = np.maximum(np.where(belief < LEAST_PART, 0.0, belief), least)
+        return np.asarray(cut / cut.sum())
 
     def _update_lower(self) -> None:
         """Take the lower bound at the present belief if it is the best."""
@@ -426,10 +441,11 @@ class AdaptiveSearch:
     def _seconds_of(self, following: int) -> float:
         """Estimate the time to make a policy with this many next nodes and to judge it, twice.
 
-        Many of the nodes of a hull's vectors are the same: half of them at least are merged before the judge sees them.
+        Most of the nodes of a hull's vectors are the same: they are merged before the judge sees them.
         """
-        times = 2 if self.hull is None else 1
-        return times * following * (NODE_SECONDS + NODE_SAMPLE_SECONDS * self.model.samples)
+        if self.hull is not None:
+            return following * (HULL_NODE_SECONDS + HULL_NODE_SAMPLE_SECONDS * self.model.samples)
+        return 2 * following * (NODE_SECONDS + NODE_SAMPLE_SECONDS * self.model.samples)
 
     def _stop(self) -> Status | None:
         if self.graph.nodes > self.most_beliefs:

@@ -15,8 +15,8 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._jit import declare
-from rue.adaptive.belief_kernels import FIXED, HUGE, NONE, SAFE, _older, _scan_vectors, layout
-from rue.adaptive.hull_kernels import OUTCOMES, _cost_of, _set_weight, helper, kernel
+from rue.adaptive.belief_kernels import FIXED, HUGE, NONE, SAFE, _older, _one_step, _scan_vectors, layout
+from rue.adaptive.hull_kernels import OUTCOMES, _cost_once, _set_weight, _support, helper, kernel
 
 # Parts of a weight below this fraction of it are left out of a sum.
 LEAST_PART = 1e-13
@@ -62,6 +62,7 @@ def link(model, hull, vectors, program, chosen, first, last):
             outcome.upper = 0.0
             continue
         _scan_vectors(hull.outcome, vectors, at, weight)
+        outcome.one_step = SAFE * _one_step(model, np.int64(outcome.state), weight)
         for k in range(weight.size):
             if weight[k] < LEAST_PART * outcome.total:
                 weight[k] = 0.0
@@ -80,6 +81,7 @@ def _solve(hull, program, s, weight, outcome):
     if row.programs % LOOK_AT_ALL != 1:
         number -= row.seen_points
     row.seen_points = hull.at_state[s].number
+    outside = ~_support(weight)
     rows = 0
     for k in range(weight.size):
         program.slope[k] = HUGE
@@ -105,10 +107,10 @@ def _solve(hull, program, s, weight, outcome):
         if program.price[least] < -GAIN * value:
             _enter(hull, program, rows, weight, -1 - least)
             continue
-        enter = _best_candidate(hull, program, found, value, weight.size)
+        enter = _best_candidate(hull, program, found, value)
         if enter == NONE:
-            found = _look(hull, program, s, number, value, weight.size)
-            enter = _best_candidate(hull, program, found, value, weight.size)
+            found = _look(hull, program, s, number, value, outside)
+            enter = _best_candidate(hull, program, found, value)
         if enter == NONE or not _enter(hull, program, rows, weight, enter):
             break
     if rows < weight.size:
@@ -131,25 +133,26 @@ def _set_prices(hull, program, rows, weight):
 
 
 @helper
-def _gain(hull, program, p, samples):
+def _gain(hull, program, p):
     """Return the lower bound of a point less what the prices say."""
     total = hull.lower[p]
-    for k in range(samples):
+    for k in range(program.slope.size):
         total -= hull.weight[p, k] * program.slope[k]
     return total
 
 
 @helper
-def _look(hull, program, s, number, value, samples):
-    """List those of the newest points of a state that gain most; return how many."""
+def _look(hull, program, s, number, value, outside):
+    """List those of the newest points of a state that gain most; return how many.
+
+    Points with a weight `outside` of the samples of the program are no candidates.
+    """
     found = 0
     least = GAIN * value
     at = np.int64(hull.at_state[s].newest)
     for _ in range(number):
-        total = hull.lower[at]
-        for k in range(samples):
-            total -= hull.weight[at, k] * program.slope[k]
-        if total > least:
+        gain = _gain(hull, program, at) if hull.support[at] & outside == 0 else 0.0
+        if gain > least:
             i = found
             if found < CANDIDATES:
                 found += 1
@@ -159,20 +162,20 @@ def _look(hull, program, s, number, value, samples):
                     if program.gain[j] < program.gain[i]:
                         i = j
                 least = program.gain[i]
-            if total > least:
+            if gain > least:
                 program.candidate[i] = at
-                program.gain[i] = total
+                program.gain[i] = gain
         at = _older(hull.point, at)
     return found
 
 
 @helper
-def _best_candidate(hull, program, found, value, samples):
+def _best_candidate(hull, program, found, value):
     """Return the candidate that gains most, or NONE."""
     best = GAIN * value
     enter = np.int64(NONE)
     for i in range(found):
-        gain = _gain(hull, program, program.candidate[i], samples)
+        gain = _gain(hull, program, program.candidate[i])
         if gain > best:
             best = gain
             enter = program.candidate[i]
@@ -331,7 +334,8 @@ def list_hull_proof(model, hull, root, points, number, follow, sum_ptr, sum_poin
         row = hull.point[p]
         for a in range(model.choice_ptr[row.state + 1] - model.choice_ptr[row.state]):
             action = hull.action[row.first_action + a]
-            spare = _cost_of(hull, p, row.first_action + a) - hull.lower[p] / SAFE
+            total, again = _cost_once(hull, p, row.first_action + a)
+            spare = total - (1.0 - again) * hull.lower[p] / SAFE
             for j in range(action.outcomes):
                 follow[at] = NONE
                 at += 1
@@ -343,8 +347,9 @@ def list_hull_proof(model, hull, root, points, number, follow, sum_ptr, sum_poin
                 while links < hull.links and hull.child[first + links] != NONE:
                     worth += hull.share[first + links] * hull.lower[hull.child[first + links]]
                     links += 1
-                if links == 0 or worth <= spare:
-                    spare -= worth
+                one_step = hull.outcome[action.first_outcome + j].one_step
+                if links == 0 or worth < one_step or worth - one_step <= spare:
+                    spare -= max(worth - one_step, 0.0)
                     continue
                 for e in range(first, first + links):
                     child = hull.child[e]
