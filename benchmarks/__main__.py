@@ -5,7 +5,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import adaptive, cold, growth, hidden, interrupts, limits, options, peers, readings
+from benchmarks import (
+    adaptive,
+    cold,
+    fixed_belief,
+    growth,
+    hidden,
+    interrupts,
+    limits,
+    options,
+    peers,
+    readings,
+    stationary,
+)
 from benchmarks.report import Table, machine
 
 BENCHMARKS = {
@@ -14,6 +26,8 @@ BENCHMARKS = {
     "options": options.run,
     "adaptive": adaptive.run,
     "hidden": hidden.run,
+    "fixed-belief": fixed_belief.run,
+    "stationary": stationary.run,
     "readings": readings.run,
     "cold": cold.run,
     "limits": limits.run,

@@ -1,0 +1,149 @@
+"""A UMDP at a fixed belief as a POMDPX file, for solvers of partially observable MDPs such as SARSOP.
+
+The state of the file has two parts: the model's state, which is observed, and the sample, which is hidden and never
+changes. The sample is drawn from the belief.
+
+*Rewards.* A policy that maximises rewards −C̄_k(s,a) minimises Σ_k b_k V_k(π). With a potential h, one number for each
+state and sample and zero at goals, the reward is −(C̄_k(s,a) + Σ T_k(s,a,s') h_k(s') − h_k(s)), and the value of the
+file is that of the costs with Σ_k b_k h_k at the initial state added. With h = V* its negative is the least weighted
+regret itself. The best policies are the same for every h.
+
+*Discount.* Such solvers need one below 1. Where each choice of each sample ends in a goal with probability 1 − γ or
+more, as after `UMDP.with_discount`, γ is the discount of the file, the rest of each row is divided by it, and nothing
+is lost. Where some choice need not end, the discount is the one given, and the file is near the model, not equal to it.
+
+*Actions.* Each state of the file has every action. One that the model does not have there does what the first one does.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rue import UMDP
+from rue._arrays import Array
+
+# The discount of models that need not end.
+ALMOST_ONE = 0.999999
+
+
+def discount_of(model: UMDP, otherwise: float = ALMOST_ONE) -> float:
+    """Return γ where each choice of each sample ends with probability 1 − γ or more, and γ < 1; else `otherwise`."""
+    return 1.0 - float(_ending(model).min()) if _ends(model) else otherwise
+
+
+def rewards(model: UMDP, potential: Array | None = None) -> Array:  # [C, K]
+    """Return the reward of each choice in each sample."""
+    if potential is None:
+        return -model.cost
+    graph = model.graph
+    if not np.isfinite(potential).all():
+        raise ValueError("the potential is infinite at some state; expected a model whose goal is in reach everywhere")
+    ahead = np.add.reduceat(model.prob * potential[graph.successor], graph.trans_ptr[:-1], axis=0)
+    return np.asarray(potential[graph.choice_state] - model.cost - ahead)
+
+
+def pomdpx(model: UMDP, belief: Array, potential: Array | None = None, otherwise: float = ALMOST_ONE) -> str:
+    """Return the text of the file."""
+    graph = model.graph
+    actions = int(graph.action.max()) + 1
+    start = ["0"] * graph.states
+    start[graph.initial] = "1"
+    parts = [
+        '<?xml version="1.0" encoding="ISO-8859-1"?>\n<pomdpx version="1.0" id="rue">',
+        f"<Description>A UMDP at a fixed belief</Description>\n<Discount>{discount_of(model, otherwise)!r}</Discount>",
+        "<Variable>",
+        _state_variable("state", graph.states, observed=True),
+        _state_variable("sample", model.samples, observed=False),
+        f'<ActionVar vname="action"><NumValues>{actions}</NumValues></ActionVar>\n<RewardVar vname="reward"/>',
+        "</Variable>",
+        "<InitialStateBelief>",
+        _table("state_0", "null", [_entry("-", start)]),
+        _table("sample_0", "null", [_entry("-", _numbers(belief / belief.sum()))]),
+        "</InitialStateBelief>",
+        "<StateTransitionFunction>",
+        _table("state_1", "action state_0 sample_0", _transitions(model, actions)),
+        _table("sample_1", "sample_0", [_entry("- -", ["identity"])]),
+        "</StateTransitionFunction>",
+        "<RewardFunction>",
+        _table("reward", "action state_0 sample_0", _rewards(model, rewards(model, potential), actions), "Func"),
+        "</RewardFunction>",
+        "</pomdpx>\n",
+    ]
+    return "\n".join(parts)
+
+
+def _ending(model: UMDP) -> Array:  # [C, K]
+    """Return the probability of each choice to end in a goal."""
+    graph = model.graph
+    return np.add.reduceat(model.prob * graph.goal[graph.successor][:, None], graph.trans_ptr[:-1], axis=0)
+
+
+def _ends(model: UMDP) -> bool:
+    """Return whether each choice of each sample may end, and some does not surely end."""
+    least = float(_ending(model).min())
+    return 0.0 < least < 1.0
+
+
+def _probabilities(model: UMDP) -> Array:  # [T, K]
+    """Return the probabilities of the file: without what its discount stands for."""
+    if not _ends(model):
+        return model.prob
+    graph, ending = model.graph, _ending(model)
+    least = ending.min()
+    goal = graph.goal[graph.successor]
+    part = np.where(goal[:, None], (ending - least)[graph.trans_choice] / ending[graph.trans_choice], 1.0)
+    return np.asarray(model.prob * part / (1.0 - least))
+
+
+def _transitions(model: UMDP, actions: int) -> Iterator[str]:
+    """Yield an entry for each action and transition, with a number for each sample."""
+    graph, prob = model.graph, _probabilities(model)
+    for state in np.flatnonzero(graph.goal):
+        yield _entry(f"* s{state} * s{state}", ["1"])
+    for action, choice in _every_action(model, actions):
+        for successor, row in _merged(model, choice, prob):
+            yield _entry(f"a{action} s{graph.choice_state[choice]} - s{successor}", _numbers(row))
+
+
+def _merged(model: UMDP, choice: int, prob: Array) -> Iterator[tuple[int, Array]]:
+    """Yield the successors of a choice and the probabilities of each, which may come more than once in the model."""
+    first, last = model.graph.trans_ptr[choice : choice + 2]
+    successor = model.graph.successor[first:last]
+    for state in np.unique(successor):
+        row = prob[first:last][successor == state].sum(axis=0)
+        if row.any():
+            yield int(state), row
+
+
+def _rewards(model: UMDP, reward: Array, actions: int) -> Iterator[str]:
+    """Yield an entry for each action and state, with a number for each sample."""
+    for action, choice in _every_action(model, actions):
+        yield _entry(f"a{action} s{model.graph.choice_state[choice]} -", _numbers(reward[choice]), "ValueTable")
+
+
+def _every_action(model: UMDP, actions: int) -> Iterator[tuple[int, int]]:
+    """Yield all actions at all states but goals, and the choice that each stands for."""
+    graph = model.graph
+    for state in np.flatnonzero(~graph.goal):
+        own = range(graph.choice_ptr[state], graph.choice_ptr[state + 1])
+        choice = {int(graph.action[c]): c for c in own}
+        for action in range(actions):
+            yield action, choice.get(action, own[0])
+
+
+def _state_variable(name: str, values: int, observed: bool) -> str:
+    names = f'vnamePrev="{name}_0" vnameCurr="{name}_1" fullyObs="{str(observed).lower()}"'
+    return f"<StateVar {names}><NumValues>{values}</NumValues></StateVar>"
+
+
+def _table(name: str, parents: str, entries: Iterator[str] | list[str], kind: str = "CondProb") -> str:
+    head = f'<{kind}><Var>{name}</Var><Parent>{parents}</Parent><Parameter type="TBL">'
+    return "\n".join([head, *entries, f"</Parameter></{kind}>"])
+
+
+def _entry(instance: str, numbers: list[str], kind: str = "ProbTable") -> str:
+    return f"<Entry><Instance>{instance}</Instance><{kind}>{' '.join(numbers)}</{kind}></Entry>"
+
+
+def _numbers(values: Array) -> list[str]:
+    return [repr(float(value)) for value in values]
