@@ -43,6 +43,7 @@ from rue._arrays import Array
 from rue._check import one_of, real_number
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import NONE
+from rue.adaptive.finite import solve_finite
 from rue.adaptive.free_moves import Merged, merge_free
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_kernels import OUTCOMES
@@ -99,6 +100,8 @@ PROOF_BACKUPS = 2.0
 # Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: fewer where
 # no node is left to expand.
 GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
+# The part of the wanted gap at which the exact solution of few beliefs ends.
+FINITE = 0.5
 # What a policy may lose, as a part of its regret, to be safe in worlds that are none of the samples: nothing.
 SPARE = 1e-9
 # Vectors in a game.
@@ -274,7 +277,9 @@ class AdaptiveSearch:
         """Search until the gap is at most a fraction of the upper bound, or something stops it; return why it ended."""
         try:
             self.add_policies(FIRST_METHODS)
-            status = self.run.stop() or self._close_gap(gap) or self._close_by_hull(gap)
+            status = self.run.stop() or self._close_gap(gap)
+            if status in (None, Status.UNPROVED):
+                status = self._close_finite(gap) or status or self._close_by_hull(gap)
             # Whatever the gap, no other method's policy is to be better.
             self.add_policies(math.inf if status is Status.SOLVED else 0)
         except OutOfMemory:
@@ -323,6 +328,23 @@ class AdaptiveSearch:
                 status = self._out_of_time()
                 if status:
                     return status
+
+    def _close_finite(self, gap: float) -> Status | None:
+        """Solve the model exactly if few beliefs can be reached; return None if they are many."""
+        if self.most_beliefs < math.inf:
+            return None
+        found = solve_finite(
+            self.graph, self.objective, self.offset, lambda low, up: self._is_closed(low, up, FINITE * gap), self.run
+        )
+        if found is None:
+            return None
+        self.graph.add_policy(found.policy)
+        self.update_game()
+        lower = found.value + float(self.offset @ found.proof.belief)
+        if lower > max(self.lower, self.proof_value):
+            self.lower, self.anchor, self.written = lower, found.proof.belief, True
+            self.proof, self.proof_value = found.proof, lower
+        return self._status(f"all beliefs: {found.proof.points}", gap)
 
     def _status(self, size: str, gap: float) -> Status | None:
         """Report the bounds; return why the search ends here, or None."""

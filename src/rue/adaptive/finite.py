@@ -1,0 +1,432 @@
+"""Solve a model exactly where only finitely many beliefs can be reached.
+
+A *node* is a state and the likelihood of what was seen, scaled to a largest entry of one, as in `belief_kernels.py`. If
+all nodes that can be reached are some ten thousand, they are a model of their own: at a belief b over the samples a
+node is a state, and an outcome has the probability that b gives it. So `values.optimal_values` answers what is best at
+b, also where circles are free, and what it proves are the claims of a certificate. What is best at b has a regret in
+each sample. A matrix game over these answers gives the next b, in turn, until both bounds meet: there are finitely many
+policies that remember their node, so they do.
+
+*Flows.* How often a policy takes each step from a node, divided by the weight that its belief has there, is its flow.
+The regret in each sample is linear in flows, and the mixture of flows is the flow of one policy that draws its choices
+on the way: the policy has one node for each node of the graph, however many answers are mixed.
+
+*Lost nodes.* From some nodes no policy reaches a goal in each sample that is still possible: a guess has to be made,
+and to be wrong is deadly, or one goes round for ever. They are found on the graph, and no answer goes there. The
+certificate claims a large number for them, times the least probability with which a policy stays among them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rue._arrays import Array, pointers, ranges
+from rue._linear import solve_chain
+from rue.adaptive.belief_graph import BeliefGraph
+from rue.adaptive.belief_kernels import FORBIDDEN
+from rue.adaptive.sum_kernels import nearest_above
+from rue.certificate import Certificate, margin, model_fingerprint, verify
+from rue.controllers import part_of, put_together
+from rue.errors import NotProved, SolverFailed
+from rue.fallbacks import wandering
+from rue.matrix_game import solve_game
+from rue.model import UMDP, Graph
+from rue.policy import Policy
+from rue.solution import Limits, Run
+from rue.structure import surely_reaching
+from rue.values import OptimalValues, optimal_values
+
+# Most nodes, and most numbers of all outcomes of nodes in all samples.
+MOST_NODES, MOST_NUMBERS = 20_000, 30_000_000
+# Likelihoods that agree to so many binary digits are the same.
+DIGITS = 34
+# Gaps below this part of the largest optimal value are rounding errors.
+NO_GAP = 1e-13
+# The least belief of each sample, times their number.
+LEAST = 1e-9
+# Most answers, and the part of the gap below which the next belief must not fall (a level method); every other time it
+# is the dual of the game itself, so that the search ends.
+MOST_ANSWERS, LEVEL, PROJECTION_STEPS = 2000, 0.5, 1000
+# What is claimed for nodes from where no policy reaches a goal, as a multiple of the largest finite claim.
+LOST = 1e40
+# What a step claims is less by this fraction and by multiples of the check's margin; rounds in which claims are lowered.
+SPARE, MARGINS, ROUNDS = 1e-13, 4, 500
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteAnswer:
+    """A policy, the proof that no other is much better, and what point 0 of it claims."""
+
+    policy: Policy
+    proof: Certificate
+    value: float
+
+
+def solve_finite(
+    graph: BeliefGraph, objective: str, offset: Array, is_closed: Callable[[float, float], bool], run: Run
+) -> FiniteAnswer | None:
+    """Solve the model of a graph of beliefs if these are few; None if they are not, or a limit comes first.
+
+    `offset[K]` is added to the regrets; `is_closed` says whether a lower and an upper bound are close enough.
+    """
+    nodes = Nodes.reachable(graph, lambda: bool(graph.out_of_time()))
+    if nodes is None or not nodes.alive[0]:
+        return None
+    answers = Answers(nodes, offset, run)
+    best, mixed = -np.inf, np.full(offset.size, 1 / offset.size)
+    belief = mixed
+    for turn in range(MOST_ANSWERS):
+        value = answers.add(belief)
+        if value is None or graph.out_of_time():
+            return None
+        if value > best:
+            best, anchor = value, belief
+        game = solve_game(answers.matrix, ties=False)
+        if is_closed(best, game.value):
+            break
+        belief = game.belief
+        if turn % 2 and game.value > 0:
+            level = (best + LEVEL * (game.value - best)) / game.value
+            cuts = np.ascontiguousarray(answers.matrix.T) / game.value
+            belief = np.maximum(nearest_above(cuts, level, np.array(anchor), PROJECTION_STEPS), 0.0)
+            belief = belief / belief.sum()
+        belief = (1 - LEAST) * belief + LEAST * mixed
+    proof = nodes.certificate(anchor, objective, run)
+    try:
+        verify(graph.model, proof)
+    except NotProved:
+        return None
+    flow = np.sum([weight * own for weight, own in zip(game.weight, answers.flows, strict=True) if weight > 0], axis=0)
+    return FiniteAnswer(nodes.controller(flow), proof, float(proof.value[0]))
+
+
+class Answers:
+    """What is best at each of some beliefs: flows of policies, and their regrets."""
+
+    def __init__(self, nodes: "Nodes", offset: Array, run: Run) -> None:
+        self.nodes, self.offset, self.run = nodes, offset, run
+        self.flows: list[Array] = []
+        self.regrets: list[Array] = []
+
+    @property
+    def matrix(self) -> Array:  # [K, J]
+        """The regrets of all answers."""
+        return np.maximum(np.column_stack(self.regrets), 0.0)
+
+    def add(self, belief: Array) -> float | None:
+        """Add what is best at a belief; return a lower bound on it, or None if a limit comes first."""
+        values = self.nodes.values_at(belief, self.run)
+        if not values.complete:
+            return None
+        flow = self.nodes.flow(values.choice[:, 0])
+        if flow is None:
+            return None
+        self.flows.append(flow)
+        self.regrets.append(self.offset + flow @ self.nodes.paid)
+        return float(self.offset @ belief) + float(values.lower[0, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """All nodes that can be reached by steps with finite gaps; the root is the first. N nodes, E steps, O outcomes."""
+
+    graph: BeliefGraph
+    state: Array  # [N]
+    likelihood: Array  # [N, K]
+    choice: Array  # [E]
+    owner: Array  # [E] the node of a step, in order
+    even: Array  # [E] whether all samples that are possible have the same probabilities
+    step: Array  # [O] the step of an outcome, in order
+    transition: Array  # [O] of the model
+    target: Array  # [O] a node; N for goals
+
+    @classmethod
+    def reachable(cls, graph: BeliefGraph, out_of_time: Callable[[], bool]) -> "Nodes | None":
+        """Return the nodes of a graph's model; None if they are too many or time is out."""
+        known = _Known(graph)
+        parts, first = [], 0
+        while first < len(known.state):
+            last = len(known.state)
+            parts.append(known.expand(first, last))
+            first = last
+            outcomes = sum(part[4].size for part in parts)
+            if len(known.state) > MOST_NODES or outcomes * graph.model.samples > MOST_NUMBERS or out_of_time():
+                return None
+        choice, owner, even, step, transition, target = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        steps = pointers([part[0].size for part in parts])
+        step = step + np.repeat(steps[:-1], [part[3].size for part in parts])
+        target = np.where(target < 0, len(known.state), target)
+        likelihood = np.array(known.kinds)[known.kind]
+        return cls(graph, np.array(known.state), likelihood, choice, owner, even, step, transition, target)
+
+    @cached_property
+    def paid(self) -> Array:  # [E, K]
+        """The gap of each step, times the likelihood of its node."""
+        likelihood = self.likelihood[self.owner]
+        gap = np.where(likelihood > 0, self.graph.gaps.gap[self.choice], 0.0)
+        potential = self.graph.potential[self.graph.model.graph.initial]
+        return np.where(gap < NO_GAP * potential.max(), 0.0, gap) * likelihood
+
+    @cached_property
+    def arriving(self) -> Array:  # [O, K]
+        """The likelihood of each outcome."""
+        return np.asarray(self.likelihood[self.owner[self.step]] * self.graph.model.prob[self.transition])
+
+    @cached_property
+    def _alive(self) -> tuple[Array, Array]:  # [N], [E]
+        """The nodes from which a policy reaches a goal in each possible sample, and the steps that stay there."""
+        count = np.bincount(self.owner, minlength=self.state.size)
+        stuck = np.flatnonzero(count == 0)  # they get a step that stays, or they would be goals
+        owner, step = np.append(self.owner, stuck), np.append(self.step, self.choice.size + np.arange(stuck.size))
+        target = np.append(self.target, stuck)
+        graph, order, _ = _graph(owner, step, target, self.state.size, 0)
+        alive, allowed = surely_reaching(graph, np.ones(target.size, bool))
+        safe = np.zeros(owner.size, bool)
+        safe[order] = allowed & alive[graph.choice_state]
+        return np.append(alive[:-1], True), safe[: self.choice.size]
+
+    @property
+    def alive(self) -> Array:  # [N+1]
+        """The nodes from which a policy reaches a goal in each possible sample, and the goal."""
+        return self._alive[0]
+
+    @cached_property
+    def part(self) -> "_Part":
+        """The nodes that are alive."""
+        return _Part.of(self, self.alive[:-1], self._alive[1])
+
+    @cached_property
+    def lost(self) -> "_Part":
+        """The nodes that are not."""
+        dead = ~self.alive[:-1]
+        return _Part.of(self, dead, dead[self.owner])
+
+    def values_at(self, belief: Array, run: Run) -> OptimalValues:
+        """Return what is best at a belief from each node that is alive."""
+        return self.part.solve(belief, run)
+
+    def flow(self, choice: Array) -> Array | None:  # [E]
+        """Return the flow of a policy, from its choices at the nodes that are alive; None if that cannot be computed.
+
+        It does not depend on the belief, so that of least rounding error serves: the one in which all are alike.
+        """
+        part, likelihood = self.part, self.likelihood[self.part.node]
+        step = part.step[choice[:-1]]
+        number = np.full(self.choice.size, -1)
+        number[step] = np.arange(step.size)
+        out = np.flatnonzero(number[self.step] >= 0)
+        weight = np.append(likelihood.sum(axis=1), 1.0)
+        source, target = number[self.step[out]], part.place[self.target[out]]
+        prob = self.arriving[out].sum(axis=1) / weight[source]
+        inner = target < step.size
+        start = np.zeros(step.size)
+        start[0] = weight[0]
+        try:
+            often = solve_chain(target[inner], source[inner], prob[inner], start)
+        except SolverFailed:
+            return None
+        flow = np.zeros(self.choice.size)
+        flow[step] = np.where(self._reached(source, target, step.size), often / weight[:-1], 0.0)
+        return flow if np.isfinite(flow).all() else None
+
+    @staticmethod
+    def _reached(source: Array, target: Array, size: int) -> Array:
+        """Return which nodes can be reached from the first along edges; rounding may say more."""
+        reached = np.zeros(size + 1, bool)
+        reached[0] = True
+        while True:
+            more = target[reached[source] & ~reached[target]]
+            if not more.size:
+                return reached[:-1]
+            reached[more] = True
+
+    def controller(self, flow: Array) -> Policy:
+        """Return the policy with a flow. After what no sample explains it draws from what is safe in all."""
+        model, graph = self.graph.model, self.graph.model.graph
+        alone = wandering(model)
+        used = np.flatnonzero(flow > 0)
+        total = np.bincount(self.owner[used], weights=flow[used], minlength=self.state.size)
+        node = np.flatnonzero(total > 0)
+        number = np.full(self.state.size + 1, -1)
+        number[node] = alone.nodes + np.arange(node.size)
+        choice = self.choice[used]
+        length = np.diff(graph.trans_ptr)[choice]
+        following = graph.successor[ranges(graph.trans_ptr[choice], length)].astype(np.int64)
+        first = np.full(self.choice.size, -1)
+        first[used] = np.cumsum(length) - length - graph.trans_ptr[choice]
+        out = np.flatnonzero((first[self.step] != -1) & (number[self.target] >= 0) & (flow[self.step] > 0))
+        following[first[self.step[out]] + self.transition[out]] = number[self.target[out]]
+        count = np.bincount(self.owner[used], minlength=self.state.size)[node]
+        weight = flow[used] / total[self.owner[used]]
+        own = (self.state[node], count, choice, weight, following)
+        return put_together(graph, [part_of(alone), own], number[:1], np.ones(1))
+
+    def certificate(self, belief: Array, objective: str, run: Run) -> Certificate:
+        """Return the proof of what is best at a belief."""
+        model, graph = self.graph.model, self.graph.model.graph
+        weight = self.likelihood * belief
+        total = weight.sum(axis=1)
+        value = np.zeros(self.state.size + 1)
+        value[self.part.node] = self.part.solve(belief, run).lower[:-1, 0]
+        if self.lost.node.size:
+            large = LOST * max(float(value.max()), 1.0)
+            value[self.lost.node] = large * self.lost.solve(belief, run).lower[:-1, 0]
+        value[:-1] *= total
+        self._settle(value, weight, belief)
+        outcomes = np.diff(graph.trans_ptr[graph.choice_ptr])[self.state]
+        follow = np.full(int(outcomes.sum()), -1, np.int32)
+        begin = pointers(outcomes)[:-1] - graph.trans_ptr[graph.choice_ptr[self.state]]
+        inner = np.flatnonzero(self.target < self.state.size)
+        follow[begin[self.owner[self.step[inner]]] + self.transition[inner]] = self.target[inner]
+        return Certificate(
+            objective, model_fingerprint(model), 0.0, self.graph.potential, self.state, weight, value[:-1], follow
+        )
+
+    def _settle(self, value: Array, weight: Array, belief: Array) -> None:
+        """Lower claims in rounds until each follows from the others, as the check will see it."""
+        keep = 1 - MARGINS * margin(self.graph.model)
+        paid = self.paid @ belief
+        arriving, there = self.arriving * belief, np.append(weight, np.ones((1, belief.size)), axis=0)[self.target]
+        share = np.divide(arriving, there, out=np.full(there.shape, np.inf), where=there > 0).min(axis=1)
+        chance = self.graph.model.prob[self.transition, weight.argmax(axis=1)[self.owner[self.step]]]
+        steps, own = self.choice.size, self.owner[self.step]
+        for _ in range(ROUNDS):
+            total = keep * (paid + np.bincount(self.step, share * value[self.target], steps))
+            rise = value[self.target] - value[own]
+            up = paid + np.bincount(self.step, chance * np.maximum(rise, 0.0), steps)
+            down = np.bincount(self.step, chance * np.maximum(-rise, 0.0), steps)
+            level = self.even & (keep * up >= down)
+            wrong = np.flatnonzero((total < value[self.owner]) & ~level)
+            if not wrong.size:
+                return
+            # On a circle that is free claims fall to the least of them, where they stay.
+            least = np.full(steps, np.inf)
+            np.minimum.at(least, self.step, value[self.target])
+            np.minimum.at(value, self.owner[wrong], np.where(self.even, np.maximum(least, total), total)[wrong])
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some of the nodes as a model with one sample, whose numbers depend on the belief. Its last state is the goal.
+
+    Steps that tell samples apart lose a little to the goal, so that claims are less than what they follow from. No
+    policy takes such steps for ever.
+    """
+
+    nodes: Nodes
+    node: Array  # [n]
+    place: Array  # [N+1] of each node in the part; n for all others
+    step: Array  # the step behind each choice; −1: leave at a cost of one, where nodes are lost
+    graph: Graph | None
+    outcome: Array  # the outcome behind each transition; −1: the little that is lost
+    source: Array  # [C] the place of each choice
+
+    @classmethod
+    def of(cls, nodes: Nodes, chosen: Array, allowed: Array) -> "_Part":
+        """Return the chosen nodes with the steps that are allowed. Where nodes are lost, each may be left."""
+        node = np.flatnonzero(chosen)
+        place = np.full(chosen.size + 1, node.size)
+        place[node] = np.arange(node.size)
+        step = np.flatnonzero(allowed)
+        number = np.full(allowed.size, -1)
+        number[step] = np.arange(step.size)
+        outcome = np.flatnonzero(number[nodes.step] >= 0)
+        source, of_step, target = place[nodes.owner[step]], number[nodes.step[outcome]], place[nodes.target[outcome]]
+        uneven = np.flatnonzero(~nodes.even[step])
+        leaving = node.size if node.size and not nodes.alive[node[0]] else 0
+        step, source = np.append(step, np.full(leaving, -1)), np.append(source, np.arange(leaving))
+        of_step = np.concatenate([of_step, uneven, number.max(initial=-1) + 1 + np.arange(leaving)])
+        target = np.append(target, np.full(uneven.size + leaving, node.size))
+        outcome = np.append(outcome, np.full(uneven.size + leaving, -1))
+        if not node.size:
+            return cls(nodes, node, place, step, None, outcome, source)
+        graph, order, moved = _graph(source, of_step, target, node.size, 0)
+        return cls(nodes, node, place, step[order], graph, outcome[moved], source[order])
+
+    def solve(self, belief: Array, run: Run) -> OptimalValues:
+        """Return the optimal values at a belief: of regrets, or of the probability of staying lost."""
+        assert self.graph is not None
+        nodes, graph = self.nodes, self.graph
+        total = (nodes.likelihood[self.node] @ belief)[self.source]
+        leaves = self.step < 0
+        is_alive = not leaves.any()
+        uneven = ~leaves & ~nodes.even[self.step]
+        lost = np.where(uneven, SPARE + 2 * MARGINS * margin(nodes.graph.model), np.where(leaves, 1.0, 0.0))
+        prob = (nodes.arriving[self.outcome] @ belief) / total[graph.trans_choice] * (1 - lost)[graph.trans_choice]
+        prob = np.where(self.outcome < 0, lost[graph.trans_choice], prob)
+        cost = (nodes.paid[self.step] @ belief) / total * (1 - lost) if is_alive else leaves.astype(float)
+        quiet = Run(Limits(seconds=run.seconds_left), threads=run.threads)
+        return optimal_values(UMDP(graph, prob[:, None], cost[:, None]), run=quiet)
+
+
+class _Known:
+    """Nodes that are known so far. Likelihoods have numbers, so that equal ones are the same to the last digit."""
+
+    def __init__(self, graph: BeliefGraph) -> None:
+        self.graph = graph
+        self.state, self.kind = [graph.model.graph.initial], [0]
+        self.kinds: list[Array] = []
+        self.kind_of: dict[bytes, int] = {}
+        self.number = {(graph.model.graph.initial, 0): 0}
+        self._kinds(np.ones((1, graph.model.samples)))
+
+    def expand(self, first: int, last: int) -> tuple[Array, ...]:
+        """Return the steps and outcomes of some nodes, in the order of `Nodes`, and add the nodes they lead to."""
+        model, graph = self.graph.model, self.graph.model.graph
+        state, kind = np.array(self.state[first:last]), np.array(self.kind[first:last])
+        count = np.diff(graph.choice_ptr)[state]
+        choice, owner = ranges(graph.choice_ptr[state], count), np.repeat(np.arange(state.size), count)
+        likelihood = np.array([self.kinds[i] for i in kind])
+        fatal = (self.graph.gaps.gap[choice] >= FORBIDDEN) & (likelihood[owner] > 0)
+        choice, owner = choice[~fatal.any(axis=1)], owner[~fatal.any(axis=1)]
+        length = np.diff(graph.trans_ptr)[choice]
+        step, transition = np.repeat(np.arange(choice.size), length), ranges(graph.trans_ptr[choice], length)
+        own, prob = likelihood[owner[step]], model.prob[transition]
+        chance = prob[np.arange(prob.shape[0]), own.argmax(axis=1)]
+        even = np.ones(choice.size, bool)
+        np.logical_and.at(even, step, ((prob == chance[:, None]) | (own == 0)).all(axis=1))
+        after = own * prob
+        largest = after.max(axis=1)
+        happens = largest > 0
+        step, transition, after, largest = step[happens], transition[happens], after[happens], largest[happens]
+        reached, following = graph.successor[transition], kind[owner[step]]
+        told = np.flatnonzero(~even[step] & ~graph.goal[reached])
+        following[told] = self._kinds(after[told] / largest[told, None])
+        target = np.full(step.size, -1)
+        inner = np.flatnonzero(~graph.goal[reached])
+        target[inner] = [self._node(int(reached[i]), int(following[i])) for i in inner]
+        return choice, owner + first, even, step, transition, target
+
+    def _node(self, state: int, kind: int) -> int:
+        found = self.number.setdefault((state, kind), len(self.state))
+        if found == len(self.state):
+            self.state.append(state)
+            self.kind.append(kind)
+        return found
+
+    def _kinds(self, likelihood: Array) -> list[int]:
+        """Return the number of each likelihood."""
+        mantissa, exponent = np.frexp(likelihood)
+        rounded = np.ldexp(np.rint(np.ldexp(mantissa, DIGITS)), exponent - DIGITS)
+        found = []
+        for row, own in zip(rounded, likelihood, strict=True):
+            kind = self.kind_of.setdefault(row.tobytes(), len(self.kinds))
+            if kind == len(self.kinds):
+                self.kinds.append(own)
+            found.append(kind)
+        return found
+
+
+def _graph(owner: Array, step: Array, target: Array, goal: int, initial: int) -> tuple[Graph, Array, Array]:
+    """Return a graph with one goal from steps and outcomes in any order, and where its choices and transitions were."""
+    order = np.argsort(owner, kind="stable")
+    place = np.empty(order.size, np.int64)
+    place[order] = np.arange(order.size)
+    moved = np.argsort(place[step], kind="stable")
+    count = np.append(np.bincount(owner, minlength=goal), 0)
+    choice_ptr = pointers(count)
+    action = np.arange(order.size) - np.repeat(choice_ptr[:-1], count)
+    outcomes = pointers(np.bincount(place[step], minlength=order.size))
+    return Graph(choice_ptr, action, outcomes, target[moved], initial), order, moved
