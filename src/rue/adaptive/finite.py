@@ -256,7 +256,7 @@ class Nodes:
         following = graph.successor[ranges(graph.trans_ptr[choice], length)].astype(np.int64)
         first = np.full(self.choice.size, -1)
         first[used] = np.cumsum(length) - length - graph.trans_ptr[choice]
-        out = np.flatnonzero((first[self.step] != -1) & (number[self.target] >= 0) & (flow[self.step] > 0))
+        out = np.flatnonzero((flow[self.step] > 0) & (number[self.target] >= 0))
         following[first[self.step[out]] + self.transition[out]] = number[self.target[out]]
         count = np.bincount(self.owner[used], minlength=self.state.size)[node]
         weight = flow[used] / total[self.owner[used]]
