@@ -128,12 +128,12 @@ def _least(model: rue.UMDP, samples: list[int], best: list[float], most: int) ->
     return float(found.fun)
 
 
-def least_max_regret(model: rue.UMDP, most: int = 10_000) -> float | None:
-    """The least max regret of all policies, infinite if there is none; None if there are too many beliefs."""
-    best = []
-    for k in range(model.samples):
+def least_of_all(model: rue.UMDP, objective: str = "regret", most: int = 10_000) -> float | None:
+    """The least max regret, or worst-case cost, of all policies, infinite if there is none; None if too many beliefs."""
+    best = [0.0] * model.samples
+    for k in range(model.samples if objective == "regret" else 0):
         alone = _least(model, [k], [0.0], most)
         if alone is None or math.isinf(alone):
             return alone
-        best.append(alone)
+        best[k] = alone
     return _least(model, list(range(model.samples)), best, most)

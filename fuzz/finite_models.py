@@ -19,10 +19,10 @@ GOAL, TRAP = "goal", "trap"
 
 
 def draw_finite(seed: int) -> Spec:
-    """The model of a seed. It may be one that rue refuses, as no policy reaches a goal in some sample."""
+    """The model of a seed, usual, large or huge. rue may refuse it, as no policy reaches a goal in some sample."""
     random = np.random.default_rng([seed, 36])
     name = list(FAMILIES)[seed % len(FAMILIES)]
-    spec = FAMILIES[name](random)
+    spec = FAMILIES[name](random, int(random.choice(3, p=[0.87, 0.1, 0.03])))
     if random.random() < 0.2:
         spec = _with_free_circle(random, spec)
     return replace(spec, family=name)
@@ -38,9 +38,11 @@ def _spec(start: object, steps: list[Step], samples: int) -> Spec:
     return Spec(len(places), number[start], tuple(sorted(choices, key=lambda c: c.state)))
 
 
-def _maze(random: Random) -> Spec:
+def _maze(random: Random, large: int) -> Spec:
     """A grid whose walls, holes and treasure differ between samples; to dig in the wrong place may be deadly."""
     rows, columns, samples = int(random.integers(2, 5)), int(random.integers(2, 6)), int(random.integers(2, 6))
+    if large:
+        rows, columns, samples = 4 + large, int(random.integers(5, 9)), int(random.integers(6, 9 + 3 * large))
     cells = list(itertools.product(range(rows), range(columns)))
     start, free_steps = cells[0], random.random() < 0.15
     blocked = [{c for c in cells[1:] if random.random() < 0.2} for _ in range(samples)]
@@ -66,18 +68,17 @@ def _maze(random: Random) -> Spec:
     return _spec(start, steps, samples)
 
 
-def _mastermind(random: Random) -> Spec:
+def _mastermind(random: Random, large: int) -> Spec:
     """Guess a code; the answer says how many digits are right. There may be too few guesses."""
-    length, colours = int(random.integers(2, 4)), int(random.integers(2, 4))
+    length, colours = (2 + large, 3) if large else (int(random.integers(2, 4)), int(random.integers(2, 4)))
     codes = list(itertools.product(range(colours), repeat=length))
-    samples = min(int(random.integers(2, 9)), len(codes))
+    samples = min(int(random.integers(8, 11 + 2 * large) if large else random.integers(2, 9)), len(codes))
     secret = [codes[i] for i in random.choice(len(codes), samples, replace=False)]
     allowed = codes if len(codes) <= 9 else [*secret, codes[0]]
     allowed = list(dict.fromkeys(allowed))
     rounds = int(random.integers(1, 5))
     endless, deadly, told = random.random() < 0.3, random.random() < 0.6, random.random() < 0.5
     steps: list[Step] = []
-    answers = range(length + 1)
 
     def answer(guess: tuple[int, ...], k: int) -> int:
         return sum(a == b for a, b in zip(guess, secret[k], strict=True))
@@ -106,13 +107,14 @@ def _mastermind(random: Random) -> Spec:
             steps.append((place, [float(random.integers(3, 12))] * samples, [GOAL] * samples))
     if any("asked" in to for _, _, to in steps):
         steps.append(("asked", [float(random.integers(4, 20))] * samples, [GOAL] * samples))
-    assert len(answers) == length + 1
     return _spec(("guess", 0, 0), steps, samples)
 
 
-def _frogger(random: Random) -> Spec:
+def _frogger(random: Random, large: int) -> Spec:
     """Cross lanes whose cars come at times that differ between samples; to look costs time, a car is the end."""
     lanes, period, samples = int(random.integers(1, 4)), int(random.integers(2, 5)), int(random.integers(2, 6))
+    if large:
+        lanes, samples = int(random.integers(2 + 2 * large, 5 + 2 * large)), int(random.integers(6, 8 + 3 * large))
     car = random.random((samples, lanes, period)) < random.choice([0.3, 0.5])
     for k, lane in itertools.product(range(samples), range(lanes)):
         if car[k, lane].all() and random.random() < 0.9:
@@ -132,9 +134,11 @@ def _frogger(random: Random) -> Spec:
     return _spec((0, 0, 0), steps, samples)
 
 
-def _doors(random: Random) -> Spec:
+def _doors(random: Random, large: int) -> Spec:
     """A key in one of some boxes, and a door behind which the way is free, or deadly, or shut."""
     boxes, doors, samples = (int(random.integers(1, 4)), int(random.integers(2, 4)), int(random.integers(2, 7)))
+    if large:
+        boxes, doors, samples = 3 + large, 3 + large, int(random.integers(8, 9 + 8 * large))
     key = random.integers(0, boxes, samples)
     door = random.integers(0, doors, samples)
     deadly, hint = random.random() < 0.6, random.random() < 0.5
@@ -171,9 +175,11 @@ def _doors(random: Random) -> Spec:
     return _spec(("hall", 0, 0), steps, samples)
 
 
-def _sure_steps(random: Random) -> Spec:
+def _sure_steps(random: Random, large: int) -> Spec:
     """Any graph in which each choice leads to one place in each sample; some places are never left in some samples."""
     inner, samples = int(random.integers(2, 15)), int(random.integers(2, 7))
+    if large:
+        inner, samples = int(random.integers(20, 60 * large)), int(random.integers(6, 8 + 3 * large))
     goal = inner
     same, free, pull = random.random(), random.random() * 0.6, random.random() * 0.5
     choices: list[Choice] = []
@@ -203,9 +209,11 @@ def _stuck(choice: Choice, sample: int) -> Choice:
     return replace(choice, to=tuple((s, tuple(p)) for s, p in sorted(to.items()) if any(p)))
 
 
-def _even_noise(random: Random) -> Spec:
+def _even_noise(random: Random, large: int) -> Spec:
     """As before, but with outcomes of equal chances, so that one either rules samples out or says nothing."""
     inner, samples = int(random.integers(2, 9)), int(random.integers(2, 6))
+    if large:
+        inner, samples = int(random.integers(10, 40 * large)), int(random.integers(5, 7 + 2 * large))
     goal = inner
     free, pull, differ = random.random() * 0.5, 0.1 + random.random() * 0.5, random.random() * 0.7
     choices = []
@@ -233,9 +241,9 @@ def _even_noise(random: Random) -> Spec:
     return Spec(inner + 1, 0, tuple(sorted(choices, key=lambda c: c.state)))
 
 
-def _layers(random: Random) -> Spec:
+def _layers(random: Random, large: int) -> Spec:
     """Any probabilities, and no way back but standing still: at most some thousand histories."""
-    layers, samples = int(random.integers(2, 6)), int(random.integers(2, 6))
+    layers, samples = int(random.integers(2, 6)) + large, int(random.integers(2, 6))
     width = [1, *(int(random.integers(1, 4)) for _ in range(layers - 1))]
     first = list(itertools.accumulate(width, initial=0))
     goal, trap = first[-1], first[-1] + 1
@@ -255,7 +263,7 @@ def _layers(random: Random) -> Spec:
     return Spec(trap + 1, 0, tuple(sorted(choices, key=lambda c: c.state)))
 
 
-FAMILIES: dict[str, Callable[[Random], Spec]] = {
+FAMILIES: dict[str, Callable[[Random, int], Spec]] = {
     "maze": _maze,
     "mastermind": _mastermind,
     "frogger": _frogger,

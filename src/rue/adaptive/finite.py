@@ -38,8 +38,8 @@ from rue.solution import Limits, Run
 from rue.structure import surely_reaching
 from rue.values import OptimalValues, optimal_values
 
-# Most nodes, and most numbers of all outcomes of nodes in all samples.
-MOST_NODES, MOST_NUMBERS = 20_000, 30_000_000
+# Most nodes, and most numbers of all outcomes of nodes in all samples; nodes that are looked at together.
+MOST_NODES, MOST_NUMBERS, AT_ONCE = 20_000, 30_000_000, 500
 # Likelihoods that agree to so many binary digits are the same.
 DIGITS = 34
 # Gaps below this part of the largest optimal value are rounding errors.
@@ -49,6 +49,8 @@ LEAST = 1e-9
 # Most answers, and the part of the gap below which the next belief must not fall (a level method); every other time it
 # is the dual of the game itself, so that the search ends.
 MOST_ANSWERS, LEVEL, PROJECTION_STEPS = 2000, 0.5, 1000
+# What judge and proof may add to the gap, as a part of it.
+EXTRA = 1.0
 # What is claimed for nodes from where no policy reaches a goal, as a multiple of the largest finite claim.
 LOST = 1e40
 # What a step claims is less by this fraction and by multiples of the check's margin; rounds in which claims are lowered.
@@ -84,7 +86,7 @@ def solve_finite(
         if value > best:
             best, anchor = value, belief
         game = solve_game(answers.matrix, ties=False)
-        if is_closed(best, game.value):
+        if is_closed(best, game.value + EXTRA * (game.value - best)):
             break
         belief = game.belief
         if turn % 2 and game.value > 0:
@@ -148,7 +150,7 @@ class Nodes:
         known = _Known(graph)
         parts, first = [], 0
         while first < len(known.state):
-            last = len(known.state)
+            last = min(first + AT_ONCE, len(known.state))
             parts.append(known.expand(first, last))
             first = last
             outcomes = sum(part[4].size for part in parts)
@@ -370,7 +372,7 @@ class _Known:
         self.kinds: list[Array] = []
         self.kind_of: dict[bytes, int] = {}
         self.number = {(graph.model.graph.initial, 0): 0}
-        self._kinds(np.ones((1, graph.model.samples)))
+        self._numbers(np.ones((1, graph.model.samples)))
 
     def expand(self, first: int, last: int) -> tuple[Array, ...]:
         """Return the steps and outcomes of some nodes, in the order of `Nodes`, and add the nodes they lead to."""
@@ -393,10 +395,12 @@ class _Known:
         step, transition, after, largest = step[happens], transition[happens], after[happens], largest[happens]
         reached, following = graph.successor[transition], kind[owner[step]]
         told = np.flatnonzero(~even[step] & ~graph.goal[reached])
-        following[told] = self._kinds(after[told] / largest[told, None])
+        following[told] = self._numbers(after[told] / largest[told, None])
         target = np.full(step.size, -1)
         inner = np.flatnonzero(~graph.goal[reached])
-        target[inner] = [self._node(int(reached[i]), int(following[i])) for i in inner]
+        place, which = np.unique(following[inner] * graph.states + reached[inner], return_inverse=True)
+        found = [self._node(at % graph.states, at // graph.states) for at in place.tolist()]
+        target[inner] = np.array(found, np.int64)[which]
         return choice, owner + first, even, step, transition, target
 
     def _node(self, state: int, kind: int) -> int:
@@ -406,17 +410,17 @@ class _Known:
             self.kind.append(kind)
         return found
 
-    def _kinds(self, likelihood: Array) -> list[int]:
-        """Return the number of each likelihood."""
+    def _numbers(self, likelihood: Array) -> Array:
+        """Return the number of each likelihood; rounded ones are compared, and the first of each kind is kept."""
         mantissa, exponent = np.frexp(likelihood)
         rounded = np.ldexp(np.rint(np.ldexp(mantissa, DIGITS)), exponent - DIGITS)
-        found = []
-        for row, own in zip(rounded, likelihood, strict=True):
-            kind = self.kind_of.setdefault(row.tobytes(), len(self.kinds))
-            if kind == len(self.kinds):
-                self.kinds.append(own)
-            found.append(kind)
-        return found
+        _, first, which = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
+        found = np.empty(first.size, np.int64)
+        for i, at in enumerate(first.tolist()):
+            found[i] = self.kind_of.setdefault(rounded[at].tobytes(), len(self.kinds))
+            if found[i] == len(self.kinds):
+                self.kinds.append(likelihood[at])
+        return np.asarray(found[which.reshape(-1)])
 
 
 def _graph(owner: Array, step: Array, target: Array, goal: int, initial: int) -> tuple[Graph, Array, Array]:

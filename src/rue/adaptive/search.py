@@ -35,6 +35,7 @@ added to each regret (`objective="cost"`).
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from weakref import WeakSet
 
 import numpy as np
@@ -100,8 +101,6 @@ PROOF_BACKUPS = 2.0
 # Rounds between two games, and beliefs in which the gap has to shrink by a tenth, or the search gives up: fewer where
 # no node is left to expand.
 GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
-# The part of the wanted gap at which the exact solution of few beliefs ends.
-FINITE = 0.5
 # What a policy may lose, as a part of its regret, to be safe in worlds that are none of the samples: nothing.
 SPARE = 1e-9
 # Vectors in a game.
@@ -245,6 +244,7 @@ class AdaptiveSearch:
     hull: Hull | None = None  # once it has taken over
     beliefs: int = 0  # of the graph before that
     hull_root: int = NONE  # the point of the hull that proves the lower bound; NONE if it is not of the hull
+    finite_tried: bool = False
     stage: str = "adaptive"
 
     @classmethod
@@ -330,21 +330,18 @@ class AdaptiveSearch:
                     return status
 
     def _close_finite(self, gap: float) -> Status | None:
-        """Solve the model exactly if few beliefs can be reached; return None if they are many."""
-        if self.most_beliefs < math.inf:
+        """Solve the model exactly if few beliefs can be reached; return None if they are many. It is tried once."""
+        if self.finite_tried or self.most_beliefs < math.inf:
             return None
-        found = solve_finite(
-            self.graph, self.objective, self.offset, lambda low, up: self._is_closed(low, up, FINITE * gap), self.run
-        )
+        self.finite_tried = True
+        found = solve_finite(self.graph, self.objective, self.offset, partial(self._is_closed, gap=gap), self.run)
         if found is None:
             return None
         self.graph.add_policy(found.policy)
         self.update_game()
-        lower = found.value + float(self.offset @ found.proof.belief)
-        if lower > max(self.lower, self.proof_value):
-            self.lower, self.anchor, self.written = lower, found.proof.belief, True
-            self.proof, self.proof_value = found.proof, lower
-        return self._status(f"all beliefs: {found.proof.points}", gap)
+        self.lower = self.proof_value = found.value + float(self.offset @ found.proof.belief)
+        self.proof, self.anchor, self.written, self.hull_root = found.proof, found.proof.belief, True, NONE
+        return self._status(f"all {found.proof.points} beliefs", gap)
 
     def _status(self, size: str, gap: float) -> Status | None:
         """Report the bounds; return why the search ends here, or None."""
@@ -585,6 +582,8 @@ class AdaptiveSearch:
         allowed = max(gap, 2 * CLOSED)
         slack = max(JUDGED * upper, JUDGED_VALUE * float(self.graph.potential[self.model.graph.initial].max()))
         closed = self._is_closed(lower, upper - min(2 * verdict.error, slack), allowed)
+        if status is Status.SOLVED and not closed and self._close_finite(AIM * gap) is Status.SOLVED:
+            return self.outcome(status, gap)  # rounding was in the way of the graph's own proof
         safer = self._safer(policy)
         with_it = _at_most(self._judge(safer), self.objective)
         if with_it <= (1 + SPARE) * upper and (not closed or self._is_closed(lower, with_it, allowed)):
