@@ -129,7 +129,7 @@ def _least(model: rue.UMDP, samples: list[int], best: list[float], most: int) ->
 
 
 def least_of_all(model: rue.UMDP, objective: str = "regret", most: int = 10_000) -> float | None:
-    """The least max regret, or worst-case cost, of all policies, infinite if there is none; None if too many beliefs."""
+    """The least max regret, or worst-case cost, of all policies; infinite if none counts, None if beliefs are many."""
     best = [0.0] * model.samples
     for k in range(model.samples if objective == "regret" else 0):
         alone = _least(model, [k], [0.0], most)

@@ -17,6 +17,7 @@ certificate claims a large number for them, times the least probability with whi
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,12 +35,13 @@ from rue.fallbacks import wandering
 from rue.matrix_game import solve_game
 from rue.model import UMDP, Graph
 from rue.policy import Policy
-from rue.solution import Limits, Run
+from rue.solution import Limits, Run, Status
 from rue.structure import surely_reaching
 from rue.values import OptimalValues, optimal_values
 
-# Most nodes, and most numbers of all outcomes of nodes in all samples; nodes that are looked at together.
-MOST_NODES, MOST_NUMBERS, AT_ONCE = 20_000, 30_000_000, 500
+# Most nodes; most numbers of all outcomes of nodes in all samples, and the memory for each; nodes that are looked at
+# together.
+MOST_NODES, MOST_NUMBERS, BYTES, AT_ONCE = 20_000, 10_000_000, 64, 500
 # Likelihoods that agree to so many binary digits are the same.
 DIGITS = 34
 # Gaps below this part of the largest optimal value are rounding errors.
@@ -48,12 +50,12 @@ NO_GAP = 1e-13
 LEAST = 1e-9
 # Most answers, and the part of the gap below which the next belief must not fall (a level method); every other time it
 # is the dual of the game itself, so that the search ends.
-MOST_ANSWERS, LEVEL, PROJECTION_STEPS = 2000, 0.5, 1000
+MOST_ANSWERS, LEVEL, PROJECTION_STEPS = 1000, 0.5, 1000
 # What judge and proof may add to the gap, as a part of it.
 EXTRA = 1.0
 # What is claimed for nodes from where no policy reaches a goal, as a multiple of the largest finite claim.
 LOST = 1e40
-# What a step claims is less by this fraction and by multiples of the check's margin; rounds in which claims are lowered.
+# What a step claims is less by this fraction and by multiples of the check's margin. Rounds of lowering claims.
 SPARE, MARGINS, ROUNDS = 1e-13, 4, 500
 
 
@@ -68,15 +70,25 @@ class FiniteAnswer:
 
 def solve_finite(
     graph: BeliefGraph, objective: str, offset: Array, is_closed: Callable[[float, float], bool], run: Run
-) -> FiniteAnswer | None:
+) -> FiniteAnswer | Status | None:
     """Solve the model of a graph of beliefs if these are few; None if they are not, or a limit comes first.
 
-    `offset[K]` is added to the regrets; `is_closed` says whether a lower and an upper bound are close enough.
+    `offset[K]` is added to the regrets; `is_closed` says whether a lower and an upper bound are close enough. Where no
+    policy reaches a goal in each sample, the status says so.
     """
-    nodes = Nodes.reachable(graph, lambda: bool(graph.out_of_time()))
-    if nodes is None or not nodes.alive[0]:
-        return None
-    answers = Answers(nodes, offset, run)
+    nodes = Nodes.reachable(graph)
+    if nodes is not None and not nodes.alive[0]:
+        return Status.INFEASIBLE
+    with suppress(SolverFailed):
+        return None if nodes is None else _solve(nodes, objective, offset, is_closed, run)
+    return None
+
+
+def _solve(
+    nodes: "Nodes", objective: str, offset: Array, is_closed: Callable[[float, float], bool], run: Run
+) -> FiniteAnswer | None:
+    """Ask for what is best at one belief after the other, until both bounds meet; None if they do not."""
+    graph, answers = nodes.graph, Answers(nodes, offset, run)
     best, mixed = -np.inf, np.full(offset.size, 1 / offset.size)
     belief = mixed
     for turn in range(MOST_ANSWERS):
@@ -86,7 +98,7 @@ def solve_finite(
         if value > best:
             best, anchor = value, belief
         game = solve_game(answers.matrix, ties=False)
-        if is_closed(best, game.value + EXTRA * (game.value - best)):
+        if is_closed(best, game.value + EXTRA * (game.value - best)) or (turn % 2 and answers.is_old):
             break
         belief = game.belief
         if turn % 2 and game.value > 0:
@@ -100,8 +112,7 @@ def solve_finite(
         verify(graph.model, proof)
     except NotProved:
         return None
-    flow = np.sum([weight * own for weight, own in zip(game.weight, answers.flows, strict=True) if weight > 0], axis=0)
-    return FiniteAnswer(nodes.controller(flow), proof, float(proof.value[0]))
+    return FiniteAnswer(nodes.controller(answers.mixed(game.weight)), proof, float(proof.value[0]))
 
 
 class Answers:
@@ -109,25 +120,34 @@ class Answers:
 
     def __init__(self, nodes: "Nodes", offset: Array, run: Run) -> None:
         self.nodes, self.offset, self.run = nodes, offset, run
-        self.flows: list[Array] = []
+        self.flows: list[tuple[Array, Array]] = []  # steps, and how much they are taken
         self.regrets: list[Array] = []
+        self.is_old = False  # whether the last answer was known: at the dual of a game there is no better one
 
     @property
     def matrix(self) -> Array:  # [K, J]
         """The regrets of all answers."""
-        return np.maximum(np.column_stack(self.regrets), 0.0)
+        return np.asarray(np.maximum(np.column_stack(self.regrets), 0.0))
 
     def add(self, belief: Array) -> float | None:
         """Add what is best at a belief; return a lower bound on it, or None if a limit comes first."""
         values = self.nodes.values_at(belief, self.run)
         if not values.complete:
             return None
-        flow = self.nodes.flow(values.choice[:, 0])
-        if flow is None:
-            return None
-        self.flows.append(flow)
-        self.regrets.append(self.offset + flow @ self.nodes.paid)
+        step, often = self.nodes.flow(values.choice[:, 0])
+        regret = self.offset + often @ self.nodes.paid[step]
+        self.is_old = any(np.array_equal(regret, known) for known in self.regrets)
+        if not self.is_old:
+            self.flows.append((step, often))
+            self.regrets.append(regret)
         return float(self.offset @ belief) + float(values.lower[0, 0])
+
+    def mixed(self, weight: Array) -> Array:  # [E]
+        """Return the flow of a mixture of answers."""
+        flow = np.zeros(self.nodes.choice.size)
+        for share, (step, often) in zip(weight, self.flows, strict=True):
+            flow[step] += share * often
+        return flow
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,16 +165,16 @@ class Nodes:
     target: Array  # [O] a node; N for goals
 
     @classmethod
-    def reachable(cls, graph: BeliefGraph, out_of_time: Callable[[], bool]) -> "Nodes | None":
+    def reachable(cls, graph: BeliefGraph) -> "Nodes | None":
         """Return the nodes of a graph's model; None if they are too many or time is out."""
-        known = _Known(graph)
+        known, most = _Known(graph), min(MOST_NUMBERS, (graph.memory - graph.bytes) / BYTES) / graph.model.samples
         parts, first = [], 0
         while first < len(known.state):
             last = min(first + AT_ONCE, len(known.state))
             parts.append(known.expand(first, last))
             first = last
             outcomes = sum(part[4].size for part in parts)
-            if len(known.state) > MOST_NODES or outcomes * graph.model.samples > MOST_NUMBERS or out_of_time():
+            if len(known.state) > MOST_NODES or outcomes > most or graph.out_of_time():
                 return None
         choice, owner, even, step, transition, target = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         steps = pointers([part[0].size for part in parts])
@@ -169,7 +189,7 @@ class Nodes:
         likelihood = self.likelihood[self.owner]
         gap = np.where(likelihood > 0, self.graph.gaps.gap[self.choice], 0.0)
         potential = self.graph.potential[self.graph.model.graph.initial]
-        return np.where(gap < NO_GAP * potential.max(), 0.0, gap) * likelihood
+        return np.asarray(np.where(gap < NO_GAP * potential.max(), 0.0, gap) * likelihood)
 
     @cached_property
     def arriving(self) -> Array:  # [O, K]
@@ -209,40 +229,31 @@ class Nodes:
         """Return what is best at a belief from each node that is alive."""
         return self.part.solve(belief, run)
 
-    def flow(self, choice: Array) -> Array | None:  # [E]
-        """Return the flow of a policy, from its choices at the nodes that are alive; None if that cannot be computed.
+    def flow(self, choice: Array) -> tuple[Array, Array]:
+        """Return the steps of a policy, from its choices at the nodes that are alive, and how much each is taken.
 
         It does not depend on the belief, so that of least rounding error serves: the one in which all are alike.
         """
-        part, likelihood = self.part, self.likelihood[self.part.node]
+        from scipy.sparse import csr_array  # slow to import
+        from scipy.sparse.csgraph import breadth_first_order
+
+        part = self.part
         step = part.step[choice[:-1]]
         number = np.full(self.choice.size, -1)
         number[step] = np.arange(step.size)
         out = np.flatnonzero(number[self.step] >= 0)
-        weight = np.append(likelihood.sum(axis=1), 1.0)
+        out = out[self.target[out] < self.state.size]
+        weight = self.likelihood[part.node].sum(axis=1)
         source, target = number[self.step[out]], part.place[self.target[out]]
-        prob = self.arriving[out].sum(axis=1) / weight[source]
-        inner = target < step.size
         start = np.zeros(step.size)
         start[0] = weight[0]
-        try:
-            often = solve_chain(target[inner], source[inner], prob[inner], start)
-        except SolverFailed:
-            return None
-        flow = np.zeros(self.choice.size)
-        flow[step] = np.where(self._reached(source, target, step.size), often / weight[:-1], 0.0)
-        return flow if np.isfinite(flow).all() else None
-
-    @staticmethod
-    def _reached(source: Array, target: Array, size: int) -> Array:
-        """Return which nodes can be reached from the first along edges; rounding may say more."""
-        reached = np.zeros(size + 1, bool)
-        reached[0] = True
-        while True:
-            more = target[reached[source] & ~reached[target]]
-            if not more.size:
-                return reached[:-1]
-            reached[more] = True
+        often = solve_chain(target, source, self.arriving[out].sum(axis=1) / weight[source], start) / weight
+        # Rounding may say that more nodes are reached than those along edges.
+        edges = csr_array((np.ones(out.size), (source, target)), shape=(step.size, step.size))
+        reached = breadth_first_order(edges, 0, return_predecessors=False)
+        if not np.isfinite(often[reached]).all():
+            raise SolverFailed("a policy that remembers its belief hardly ever ends")
+        return step[reached], often[reached]
 
     def controller(self, flow: Array) -> Policy:
         """Return the policy with a flow. After what no sample explains it draws from what is safe in all."""

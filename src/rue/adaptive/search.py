@@ -44,7 +44,7 @@ from rue._arrays import Array
 from rue._check import one_of, real_number
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import NONE
-from rue.adaptive.finite import solve_finite
+from rue.adaptive.finite import FiniteAnswer, solve_finite
 from rue.adaptive.free_moves import Merged, merge_free
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_kernels import OUTCOMES
@@ -335,8 +335,8 @@ class AdaptiveSearch:
             return None
         self.finite_tried = True
         found = solve_finite(self.graph, self.objective, self.offset, partial(self._is_closed, gap=gap), self.run)
-        if found is None:
-            return None
+        if not isinstance(found, FiniteAnswer):
+            return found
         self.graph.add_policy(found.policy)
         self.update_game()
         self.lower = self.proof_value = found.value + float(self.offset @ found.proof.belief)
@@ -574,7 +574,7 @@ class AdaptiveSearch:
         """Return the judged policy and the certificate; solved if the proved bounds are close enough."""
         certificate = self.certificate()
         lower = certificate.bound if certificate is not None else 0.0
-        if lower > INFINITE:
+        if lower > INFINITE or status is Status.INFEASIBLE:
             return infeasible(self.model, self.run)
         policy, verdict = self._judged_policy()
         upper = _at_most(verdict, self.objective)
