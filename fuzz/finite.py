@@ -12,10 +12,13 @@ from typing import NamedTuple
 
 import rue
 from fuzz.belief_program import least_of_all, reachable
+from fuzz.checks import by_checker
 from fuzz.finite_models import draw_finite
 
 # Both ends must be this close to the value of the program, as a part of it or of a cost of one.
 CLOSE = 1e-6
+# With no more beliefs the independent checker has a look at the proof, too.
+FEW = 400
 # A search takes seconds; this one ends all the same.
 LONG = 60.0
 
@@ -54,6 +57,10 @@ def examine(seed: int, objective: str = "regret", gap: float = 1e-7) -> Found:
         deviation = max(abs(end - least) for end in (ends.lower, ends.upper)) / max(least, 1.0)
         right = solution.status is rue.Status.SOLVED and deviation <= CLOSE
     wrong = "" if right else f"{solution.status} [{ends.lower!r}, {ends.upper!r}]; the program says {least!r}"
+    if solution.certificate is not None and not wrong and len(beliefs.goal) <= FEW:
+        proved = by_checker(model, solution.certificate)
+        if not proved >= ends.lower * (1 - CLOSE):
+            wrong = f"the checker accepts {proved!r}, not {ends.lower!r}"
     return Found(spec.family, str(solution.status), wrong, len(beliefs.goal), deviation, seconds)
 
 

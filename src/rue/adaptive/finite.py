@@ -7,9 +7,9 @@ b, also where circles are free, and what it proves are the claims of a certifica
 each sample. A matrix game over these answers gives the next b, in turn, until both bounds meet: there are finitely many
 policies that remember their node, so they do.
 
-*Flows.* How often a policy takes each step from a node, divided by the weight that its belief has there, is its flow.
-The regret in each sample is linear in flows, and the mixture of flows is the flow of one policy that draws its choices
-on the way: the policy has one node for each node of the graph, however many answers are mixed.
+*Flows.* How often a policy takes each step from a node, divided by the weight of the belief there, is its flow: equal
+for all beliefs. Regrets are linear in flows, and a mixture of flows is the flow of one policy that draws its choices on
+the way. So the policy has one node for each node of the graph, however many answers are mixed.
 
 *Lost nodes.* From some nodes no policy reaches a goal in each sample that is still possible: a guess has to be made,
 and to be wrong is deadly, or one goes round for ever. They are found on the graph, and no answer goes there. The
@@ -42,8 +42,8 @@ from rue.values import OptimalValues, optimal_values
 # Most nodes; most numbers of all outcomes of nodes in all samples, and the memory for each; nodes that are looked at
 # together.
 MOST_NODES, MOST_NUMBERS, BYTES, AT_ONCE = 20_000, 10_000_000, 64, 500
-# Likelihoods that agree to so many binary digits are the same.
-DIGITS = 34
+# Likelihoods that agree to so many binary digits are the same. Below the second number they count as endlessly many.
+DIGITS, TINY = 34, 1e-30
 # Gaps below this part of the largest optimal value are rounding errors.
 NO_GAP = 1e-13
 # The least belief of each sample, times their number.
@@ -131,7 +131,7 @@ class Answers:
 
     def add(self, belief: Array) -> float | None:
         """Add what is best at a belief; return a lower bound on it, or None if a limit comes first."""
-        values = self.nodes.values_at(belief, self.run)
+        values = self.nodes.part.solve(belief, self.run)
         if not values.complete:
             return None
         step, often = self.nodes.flow(values.choice[:, 0])
@@ -174,7 +174,7 @@ class Nodes:
             parts.append(known.expand(first, last))
             first = last
             outcomes = sum(part[4].size for part in parts)
-            if len(known.state) > MOST_NODES or outcomes > most or graph.out_of_time():
+            if len(known.state) > MOST_NODES or outcomes > most or known.is_tiny or graph.out_of_time():
                 return None
         choice, owner, even, step, transition, target = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         steps = pointers([part[0].size for part in parts])
@@ -197,13 +197,13 @@ class Nodes:
         return np.asarray(self.likelihood[self.owner[self.step]] * self.graph.model.prob[self.transition])
 
     @cached_property
-    def _alive(self) -> tuple[Array, Array]:  # [N], [E]
+    def _alive(self) -> tuple[Array, Array]:  # [N+1], [E]
         """The nodes from which a policy reaches a goal in each possible sample, and the steps that stay there."""
         count = np.bincount(self.owner, minlength=self.state.size)
         stuck = np.flatnonzero(count == 0)  # they get a step that stays, or they would be goals
         owner, step = np.append(self.owner, stuck), np.append(self.step, self.choice.size + np.arange(stuck.size))
         target = np.append(self.target, stuck)
-        graph, order, _ = _graph(owner, step, target, self.state.size, 0)
+        graph, order, _ = _graph(owner, step, target, self.state.size)
         alive, allowed = surely_reaching(graph, np.ones(target.size, bool))
         safe = np.zeros(owner.size, bool)
         safe[order] = allowed & alive[graph.choice_state]
@@ -224,10 +224,6 @@ class Nodes:
         """The nodes that are not."""
         dead = ~self.alive[:-1]
         return _Part.of(self, dead, dead[self.owner])
-
-    def values_at(self, belief: Array, run: Run) -> OptimalValues:
-        """Return what is best at a belief from each node that is alive."""
-        return self.part.solve(belief, run)
 
     def flow(self, choice: Array) -> tuple[Array, Array]:
         """Return the steps of a policy, from its choices at the nodes that are alive, and how much each is taken.
@@ -355,7 +351,7 @@ class _Part:
         outcome = np.append(outcome, np.full(uneven.size + leaving, -1))
         if not node.size:
             return cls(nodes, node, place, step, None, outcome, source)
-        graph, order, moved = _graph(source, of_step, target, node.size, 0)
+        graph, order, moved = _graph(source, of_step, target, node.size)
         return cls(nodes, node, place, step[order], graph, outcome[moved], source[order])
 
     def solve(self, belief: Array, run: Run) -> OptimalValues:
@@ -382,6 +378,7 @@ class _Known:
         self.state, self.kind = [graph.model.graph.initial], [0]
         self.kinds: list[Array] = []
         self.kind_of: dict[bytes, int] = {}
+        self.is_tiny = False  # whether a likelihood is too small to count on: others will be smaller
         self.number = {(graph.model.graph.initial, 0): 0}
         self._numbers(np.ones((1, graph.model.samples)))
 
@@ -423,6 +420,7 @@ class _Known:
 
     def _numbers(self, likelihood: Array) -> Array:
         """Return the number of each likelihood; rounded ones are compared, and the first of each kind is kept."""
+        self.is_tiny |= bool(((likelihood > 0) & (likelihood < TINY)).any())
         mantissa, exponent = np.frexp(likelihood)
         rounded = np.ldexp(np.rint(np.ldexp(mantissa, DIGITS)), exponent - DIGITS)
         _, first, which = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
@@ -434,7 +432,7 @@ class _Known:
         return np.asarray(found[which.reshape(-1)])
 
 
-def _graph(owner: Array, step: Array, target: Array, goal: int, initial: int) -> tuple[Graph, Array, Array]:
+def _graph(owner: Array, step: Array, target: Array, goal: int) -> tuple[Graph, Array, Array]:
     """Return a graph with one goal from steps and outcomes in any order, and where its choices and transitions were."""
     order = np.argsort(owner, kind="stable")
     place = np.empty(order.size, np.int64)
@@ -444,4 +442,4 @@ def _graph(owner: Array, step: Array, target: Array, goal: int, initial: int) ->
     choice_ptr = pointers(count)
     action = np.arange(order.size) - np.repeat(choice_ptr[:-1], count)
     outcomes = pointers(np.bincount(place[step], minlength=order.size))
-    return Graph(choice_ptr, action, outcomes, target[moved], initial), order, moved
+    return Graph(choice_ptr, action, outcomes, target[moved], 0), order, moved
