@@ -20,7 +20,8 @@ from scipy.sparse import csr_array
 
 import rue
 
-DIGITS = 11
+# Likelihoods that agree to so many digits are the same. Where they become smaller and smaller, there is no end.
+DIGITS, TINY = 13, 1e-8
 
 
 class Beliefs(NamedTuple):
@@ -32,7 +33,7 @@ class Beliefs(NamedTuple):
 
 
 def reachable(model: rue.UMDP, samples: list[int], most: int) -> Beliefs | None:
-    """The nodes of these samples; None if they are more than `most`."""
+    """The nodes of these samples; None if they are more than `most`, or without end."""
     graph = model.graph
     prob = model.prob[:, samples]
     root = (graph.initial, (1.0,) * len(samples))
@@ -48,7 +49,10 @@ def reachable(model: rue.UMDP, samples: list[int], most: int) -> Beliefs | None:
                 after = own * prob[t]
                 factor = float(after.max())
                 if factor > 0:
-                    key = (int(graph.successor[t]), tuple(np.round(after / factor, DIGITS).tolist()))
+                    after /= factor
+                    if ((after > 0) & (after < TINY)).any():
+                        return None
+                    key = (int(graph.successor[t]), tuple(np.round(after, DIGITS).tolist()))
                     if key not in number:
                         number[key] = len(queue)
                         queue.append(key)

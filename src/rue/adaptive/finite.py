@@ -25,7 +25,7 @@ import numpy as np
 
 from rue._arrays import Array, pointers, ranges
 from rue._linear import solve_chain
-from rue.adaptive.belief_graph import BeliefGraph
+from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import FORBIDDEN
 from rue.adaptive.sum_kernels import nearest_above
 from rue.certificate import Certificate, margin, model_fingerprint, verify
@@ -59,19 +59,10 @@ LOST = 1e40
 SPARE, MARGINS, ROUNDS = 1e-13, 4, 500
 
 
-@dataclass(frozen=True, eq=False)
-class FiniteAnswer:
-    """A policy, the proof that no other is much better, and what point 0 of it claims."""
-
-    policy: Policy
-    proof: Certificate
-    value: float
-
-
 def solve_finite(
     graph: BeliefGraph, objective: str, offset: Array, is_closed: Callable[[float, float], bool], run: Run
-) -> FiniteAnswer | Status | None:
-    """Solve the model of a graph of beliefs if these are few; None if they are not, or a limit comes first.
+) -> Certificate | Status | None:
+    """Add the best policy to a graph and return the proof, if few beliefs can be reached; None if not, or at a limit.
 
     `offset[K]` is added to the regrets; `is_closed` says whether a lower and an upper bound are close enough. Where no
     policy reaches a goal in each sample, the status says so.
@@ -79,14 +70,14 @@ def solve_finite(
     nodes = Nodes.reachable(graph)
     if nodes is not None and not nodes.alive[0]:
         return Status.INFEASIBLE
-    with suppress(SolverFailed):
+    with suppress(SolverFailed, OutOfMemory):
         return None if nodes is None else _solve(nodes, objective, offset, is_closed, run)
     return None
 
 
 def _solve(
     nodes: "Nodes", objective: str, offset: Array, is_closed: Callable[[float, float], bool], run: Run
-) -> FiniteAnswer | None:
+) -> Certificate | None:
     """Ask for what is best at one belief after the other, until both bounds meet; None if they do not."""
     graph, answers = nodes.graph, Answers(nodes, offset, run)
     best, mixed = -np.inf, np.full(offset.size, 1 / offset.size)
@@ -112,7 +103,8 @@ def _solve(
         verify(graph.model, proof)
     except NotProved:
         return None
-    return FiniteAnswer(nodes.controller(answers.mixed(game.weight)), proof, float(proof.value[0]))
+    graph.add_policy(nodes.controller(answers.mixed(game.weight)))
+    return proof
 
 
 class Answers:

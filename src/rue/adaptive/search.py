@@ -44,7 +44,7 @@ from rue._arrays import Array
 from rue._check import one_of, real_number
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import NONE
-from rue.adaptive.finite import FiniteAnswer, solve_finite
+from rue.adaptive.finite import solve_finite
 from rue.adaptive.free_moves import Merged, merge_free
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_kernels import OUTCOMES
@@ -335,13 +335,14 @@ class AdaptiveSearch:
             return None
         self.finite_tried = True
         found = solve_finite(self.graph, self.objective, self.offset, partial(self._is_closed, gap=gap), self.run)
-        if not isinstance(found, FiniteAnswer):
+        if not isinstance(found, Certificate):
             return found
-        self.graph.add_policy(found.policy)
         self.update_game()
-        self.lower = self.proof_value = found.value + float(self.offset @ found.proof.belief)
-        self.proof, self.anchor, self.written, self.hull_root = found.proof, found.proof.belief, True, NONE
-        return self._status(f"all {found.proof.points} beliefs", gap)
+        lower = float(found.value[0] + self.offset @ found.belief)
+        if lower > self.lower or self._is_closed(lower, self.upper, gap, AIM):
+            self.lower = self.proof_value = lower
+            self.proof, self.anchor, self.written, self.hull_root = found, found.belief, True, NONE
+        return self._status(f"all {found.points} beliefs", gap)
 
     def _status(self, size: str, gap: float) -> Status | None:
         """Report the bounds; return why the search ends here, or None."""
