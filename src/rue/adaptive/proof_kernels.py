@@ -19,7 +19,7 @@ declare(Draft, "i1 f2 f1 i1 l1 l1 i1 f1")
 # Rounds in which claims are lowered to what follows from them.
 ROUNDS = 50
 # The longest chain of links (a node may link to one that got its own link before it was expanded), and a fraction of a
-# bound by which a link may fall short of it.
+# bound by which a link may fall short of it, or by which what is left out is to be less than what may be left out.
 LONGEST_CHAIN, SHORT = 64, 1e-9
 
 
@@ -50,7 +50,8 @@ def list_proof(graph, points, number, follow):
                     continue
                 child = graph.child[first + j]
                 worth = graph.share[first + j] * graph.node[child].lower
-                if worth <= spare:
+                # What is large, as where all policies are lost, may hide in rounding that it is needed.
+                if worth <= spare * (1.0 - SHORT):
                     spare -= worth
                     continue
                 other = _proving_node(graph, child)

@@ -35,6 +35,7 @@ added to each regret (`objective="cost"`).
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from weakref import WeakSet
 
 import numpy as np
@@ -43,6 +44,7 @@ from rue._arrays import Array
 from rue._check import one_of, real_number
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import NONE
+from rue.adaptive.finite import solve_finite
 from rue.adaptive.free_moves import Merged, merge_free
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_kernels import OUTCOMES
@@ -246,6 +248,7 @@ class AdaptiveSearch:
     beliefs: int = 0  # of the graph before that
     needed: Array = field(default_factory=lambda: np.zeros(0, bool))  # [K] samples that the hull does not leave out
     hull_root: int = NONE  # the point of the hull that proves the lower bound; NONE if it is not of the hull
+    finite_tried: bool = False
     stage: str = "adaptive"
 
     @classmethod
@@ -278,7 +281,9 @@ class AdaptiveSearch:
         """Search until the gap is at most a fraction of the upper bound, or something stops it; return why it ended."""
         try:
             self.add_policies(FIRST_METHODS)
-            status = self.run.stop() or self._close_gap(gap) or self._close_by_hull(gap)
+            status = self.run.stop() or self._close_gap(gap)
+            if status in (None, Status.UNPROVED):
+                status = self._close_finite(gap) or status or self._close_by_hull(gap)
             # Whatever the gap, no other method's policy is to be better.
             self.add_policies(math.inf if status is Status.SOLVED else 0)
         except OutOfMemory:
@@ -327,6 +332,21 @@ class AdaptiveSearch:
                 status = self._out_of_time()
                 if status:
                     return status
+
+    def _close_finite(self, gap: float) -> Status | None:
+        """Solve the model exactly if few beliefs can be reached; return None if they are many. It is tried once."""
+        if self.finite_tried or self.most_beliefs < math.inf:
+            return None
+        self.finite_tried = True
+        found = solve_finite(self.graph, self.objective, self.offset, partial(self._is_closed, gap=gap), self.run)
+        if not isinstance(found, Certificate):
+            return found
+        self.update_game()
+        lower = float(found.value[0] + self.offset @ found.belief)
+        if lower > self.lower or self._is_closed(lower, self.upper, gap, AIM):
+            self.lower = self.proof_value = lower
+            self.proof, self.anchor, self.written, self.hull_root = found, found.belief, True, NONE
+        return self._status(f"all {found.points} beliefs", gap)
 
     def _status(self, size: str, gap: float) -> Status | None:
         """Report the bounds; return why the search ends here, or None."""
@@ -571,7 +591,7 @@ class AdaptiveSearch:
         """Return the judged policy and the certificate; solved if the proved bounds are close enough."""
         certificate = self.certificate()
         lower = certificate.bound if certificate is not None else 0.0
-        if lower > INFINITE:
+        if lower > INFINITE or status is Status.INFEASIBLE:
             return infeasible(self.model, self.run)
         policy, verdict = self._judged_policy()
         upper = _at_most(verdict, self.objective)
@@ -579,6 +599,8 @@ class AdaptiveSearch:
         allowed = max(gap, 2 * CLOSED)
         slack = max(JUDGED * upper, JUDGED_VALUE * float(self.graph.potential[self.model.graph.initial].max()))
         closed = self._is_closed(lower, upper - min(2 * verdict.error, slack), allowed)
+        if status is Status.SOLVED and not closed and self._close_finite(AIM * gap) is Status.SOLVED:
+            return self.outcome(status, gap)  # rounding was in the way of the graph's own proof
         safer = self._safer(policy)
         with_it = _at_most(self._judge(safer), self.objective)
         if with_it <= (1 + SPARE) * upper and (not closed or self._is_closed(lower, with_it, allowed)):

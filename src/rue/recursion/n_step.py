@@ -11,7 +11,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -69,10 +69,18 @@ class NStepProblem:
         """Return the game with options of a class, if there are any that count."""
         return start_game(self.step, self.steps, option_class, self.single, self.scale, run)
 
-    def start_histories(self, run: Run) -> OptionGame | None:
-        """Return the game with options of the whole history, for a bound; None if there are too many histories."""
+    def start_histories(self, game: OptionGame, run: Run) -> OptionGame | None:
+        """Return the game with options of the whole history, for a bound; None if there are too many histories.
+
+        Histories may do with choices that were not pruned where another game does not. What bounds that game has all
+        choices that it has.
+        """
+        kept = self.step.kept
+        if kept is not None and (game.tree.number[~kept] >= 0).any():
+            kept = None
         with suppress(BadInput):
-            return self.start(TreeMixtures, run)
+            step = replace(self.step, kept=kept)
+            return start_game(step, self.steps, TreeMixtures, self.single, self.scale, run)
         return None
 
     def solve(self, game: OptionGame, run: Run, kappa: float = 0.0, what: str = "") -> tuple[Status | None, Interval]:
@@ -123,7 +131,7 @@ def solve_deterministic(problem: NStepProblem, run: Run) -> Outcome:
         return problem.give_up(run)
     histories, bound = None, 0.0
     if problem.engine == "auto" and problem.steps > 2:
-        histories = problem.start_histories(run)
+        histories = problem.start_histories(game, run)
     if histories is not None:
         _, proved = problem.solve(histories, run, problem.kappa, "bound")
         bound = proved.lower
@@ -152,7 +160,11 @@ def _solve_history_again(
     Improving mixtures may be slow where nothing is paid for very long, which leaves the proof open.
     """
     pure = problem.start(DeterministicTables, run)
-    if pure is None or not np.array_equal(pure.order, game.order):
+    if (
+        pure is None
+        or not np.array_equal(pure.order, game.order)
+        or not np.array_equal(pure.tree.number, game.tree.number)
+    ):
         return problem.outcome(game, objective, None, run)
     status, other = problem.solve(pure, run, 0.0, "deterministic")
     if not other.upper < objective.upper or not isinstance(pure.options, DeterministicTables):
@@ -185,7 +197,7 @@ def solve_stochastic(problem: NStepProblem, run: Run) -> Outcome:
         mixed.forget()
         status = improve_options(game, run, problem.name, problem.kappa)
         mixed.starts = FEW_STARTS
-    histories = None if status else problem.start_histories(run)
+    histories = None if status else problem.start_histories(pure, run)
     lower = 0.0
     if histories is not None:
         status, bound = problem.solve(histories, run, problem.kappa, "bound")
