@@ -12,7 +12,7 @@ from scipy.optimize import linprog, minimize
 
 import rue
 from rue import checker
-from rue.adaptive import search
+from rue.adaptive import finite, search
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_kernels import NONE
 from rue.adaptive.portfolio import start_policies
@@ -22,10 +22,15 @@ from rue.solution import Run
 from rue.values import optimal_values
 
 
+def hull_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Let the hull take over at once, also where few beliefs can be reached."""
+    patch.setattr(search, "GRAPH_BELIEFS", 0)
+    patch.setattr(finite, "MOST_NODES", 0)
+
+
 @pytest.fixture
 def soon(monkeypatch):
-    """Let the hull take over at once."""
-    monkeypatch.setattr(search, "GRAPH_BELIEFS", 0)
+    hull_at_once(monkeypatch)
 
 
 def dense(seed: int, states: int = 3, samples: int = 4) -> rue.UMDP:
@@ -109,7 +114,7 @@ def test_intervals_hold_what_the_graph_proves(model, objective):
     """The hull alone and the graph alone bound the same number; both checkers accept the hull's proof."""
     graph = rue.solve(model, rue.Adaptive(1e-4, objective=objective), limits=rue.Limits(iterations=200))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "GRAPH_BELIEFS", 0)
+        hull_at_once(patch)
         hull = rue.solve(model, rue.Adaptive(1e-4, objective=objective), limits=rue.Limits(iterations=200))
     slack = 1e-6 * (1 + min(graph.objective.upper, hull.objective.upper, 1e6))
     assert hull.objective.lower <= graph.objective.upper + slack
@@ -130,7 +135,7 @@ def check(model: rue.UMDP, certificate: rue.Certificate, exact: bool = False) ->
 def proved() -> tuple[rue.UMDP, rue.Certificate]:
     model = dense(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "GRAPH_BELIEFS", 0)
+        hull_at_once(patch)
         solution = rue.solve(model, rue.Adaptive(0.01), limits=rue.Limits(iterations=300))
     assert solution.certificate is not None
     assert solution.certificate.sums > 10

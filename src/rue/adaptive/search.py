@@ -25,8 +25,7 @@ depend on the belief, so nothing is lost by moving.
 
 *The hull.* Where outcomes tell the samples apart little by little, hardly any two histories have the same likelihood,
 and a graph of beliefs stays shallow. A search whose gap hardly shrinks when the graph doubles goes on with points and
-sums of points (`hull_kernels.py`). Its points do not depend on the belief either. The next belief is the one nearest
-to that of the lower bound at which the known vectors leave enough room (a level method on the whole simplex).
+sums of points (`hull_search.py`). Where only few beliefs can be reached, all of them are listed (`finite.py`).
 
 *Worst-case cost.* Σ_k b_k V_k(π) = Σ_k b_k V*_k + Σ_k b_k reg_k(π): the same search with V*_k at the initial state
 added to each regret (`objective="cost"`).
@@ -47,9 +46,8 @@ from rue.adaptive.belief_kernels import NONE
 from rue.adaptive.finite import solve_finite
 from rue.adaptive.free_moves import Merged, merge_free
 from rue.adaptive.hull import Hull
-from rue.adaptive.hull_kernels import OUTCOMES
+from rue.adaptive.hull_search import HullSearch, policy_seconds
 from rue.adaptive.portfolio import METHODS, start_policies
-from rue.adaptive.sum_kernels import nearest_above
 from rue.certificate import Certificate, verify
 from rue.compilation import HULL
 from rue.controllers import handed_over
@@ -72,19 +70,6 @@ LEVEL = 0.6
 # When a graph has this many beliefs, and whenever their number has doubled, the hull takes over if the gap is still
 # more than this part of what it was before.
 GRAPH_BELIEFS, STILL_WIDE = 10_000, 0.7
-# The same two numbers for the hull, whose points stay when the belief moves. It also moves when the upper bound there
-# has fallen by less than a part of the whole gap in some rounds.
-HULL_NEAR, HULL_LEVEL, STUCK, STUCK_ROUNDS = 0.5, 0.8, 0.03, 3
-# Beliefs of the hull below this are zero.
-LEAST_PART = 1e-3
-# Steps of the method that finds the next belief.
-PROJECTION_STEPS = 3000
-# Rounds of the hull between two games; and vectors that are added at the duals of games, one after the other, as long
-# as each takes this part of the gap away.
-HULL_GAME_ROUNDS, ANSWERS, ANSWER_GAIN = 10, 20, 0.01
-# Seconds to write and to check the proof of a hull, for each outcome and sample; to make a policy of its vectors and to
-# judge it, for each next node (and each sample of it).
-HULL_PROOF_SECONDS, HULL_NODE_SECONDS, HULL_NODE_SAMPLE_SECONDS = 1e-7, 2e-6, 1e-7
 # The least belief of each sample, or the search would ignore its regret: a part of the relative gap, with limits.
 LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
 # A gap is closed at this fraction of the upper bound, or at this fraction of a typical cost.
@@ -246,7 +231,6 @@ class AdaptiveSearch:
     slack: float = 0.0  # a difference of upper and lower end that is small enough
     hull: Hull | None = None  # once it has taken over
     beliefs: int = 0  # of the graph before that
-    needed: Array = field(default_factory=lambda: np.zeros(0, bool))  # [K] samples that the hull does not leave out
     hull_root: int = NONE  # the point of the hull that proves the lower bound; NONE if it is not of the hull
     finite_tried: bool = False
     stage: str = "adaptive"
@@ -258,7 +242,7 @@ class AdaptiveSearch:
         initial = model.graph.initial
         offset = graph.potential[initial] - (values.value[initial] if objective == "regret" else 0.0)
         search = cls(model, objective, run, graph, offset, typical_cost(model))
-        graph.out_of_time = search._out_of_time
+        graph.out_of_time = search.out_of_time
         return search
 
     @property
@@ -283,7 +267,7 @@ class AdaptiveSearch:
             self.add_policies(FIRST_METHODS)
             status = self.run.stop() or self._close_gap(gap)
             if status in (None, Status.UNPROVED):
-                status = self._close_finite(gap) or status or self._close_by_hull(gap)
+                status = self._close_finite(gap) or status or HullSearch(self).close(gap)
             # Whatever the gap, no other method's policy is to be better.
             self.add_policies(math.inf if status is Status.SOLVED else 0)
         except OutOfMemory:
@@ -295,7 +279,7 @@ class AdaptiveSearch:
     def _close_gap(self, gap: float) -> Status | None:
         """Search in the graph; return why it ended, or None if the hull shall go on."""
         self.update_game()
-        self.graph.move(self._mixed(self._dual()))
+        self.graph.move(self._mixed(self.dual()))
         rounds, gaps = 0, [np.inf]
         many, wide = GRAPH_BELIEFS, np.inf
         while True:
@@ -309,7 +293,7 @@ class AdaptiveSearch:
             arrived = here <= NEAR * (self.upper - self.lower) < np.inf or rounds >= PATIENCE or not self.graph.expanded
             if arrived or rounds % GAME_ROUNDS == 0:
                 self.update_game()
-            status = self._status(f"{self.graph.nodes} beliefs", gap)
+            status = self.status(f"{self.graph.nodes} beliefs", gap)
             if status:
                 return status
             if arrived:
@@ -329,7 +313,7 @@ class AdaptiveSearch:
                         return None
                     many, wide = 2 * many, self.upper - self.lower
                 self.graph.expand()
-                status = self._out_of_time()
+                status = self.out_of_time()
                 if status:
                     return status
 
@@ -346,9 +330,9 @@ class AdaptiveSearch:
         if lower > self.lower or self._is_closed(lower, self.upper, gap, AIM):
             self.lower = self.proof_value = lower
             self.proof, self.anchor, self.written, self.hull_root = found, found.belief, True, NONE
-        return self._status(f"all {found.points} beliefs", gap)
+        return self.status(f"all {found.points} beliefs", gap)
 
-    def _status(self, size: str, gap: float) -> Status | None:
+    def status(self, size: str, gap: float) -> Status | None:
         """Report the bounds; return why the search ends here, or None."""
         self.run.report(f"{self.stage}: {size}", Interval.expected(self.lower, self.upper))
         return Status.SOLVED if self._is_closed(self.lower, self.upper, gap, AIM) else self._stop()
@@ -357,82 +341,6 @@ class AdaptiveSearch:
     def _has_hull(self) -> bool:
         """Whether the hull may go on: not in a short search, and not where no policy with a finite regret is known."""
         return self.most_beliefs == math.inf and bool(np.isfinite(self.upper))
-
-    def _close_by_hull(self, gap: float) -> Status:
-        """Go on with points in place of beliefs; return why it ended."""
-        self.write_proof()
-        assert self.anchor is not None
-        self.beliefs = self.graph.nodes
-        self.graph.drop_nodes()
-        hull = self.hull = Hull.build(self.graph)
-        hull.out_of_time = self._out_of_time
-        self.needed = np.zeros(self.model.samples, bool)
-        hull.move(self._cut(self.anchor))
-        uppers, gaps = [hull.upper], [np.inf]
-        while True:
-            began = self.run.seconds
-            added = hull.round()
-            self.belief_seconds = self.run.seconds - began
-            self.proof_seconds = HULL_PROOF_SECONDS * int(hull.arrays.used[OUTCOMES]) * self.model.samples
-            self._update_hull_lower()
-            self.run.iterations += 1
-            uppers.append(hull.upper)
-            left = self.upper - self.lower
-            is_near = float(self.offset @ self.graph.belief) + hull.upper - self.lower <= HULL_NEAR * left
-            is_stuck = len(uppers) > STUCK_ROUNDS and uppers[-1 - STUCK_ROUNDS] - uppers[-1] < STUCK * left
-            arrived = is_near or is_stuck or not added
-            if arrived or len(uppers) % HULL_GAME_ROUNDS == 0:
-                self._answer_duals()
-            status = self._status(f"{hull.points} points", gap)
-            if status:
-                return status
-            if arrived:
-                gaps.append(self.upper - self.lower)
-                if len(gaps) > STALE and not gaps[-1] < SHRINK * gaps[-1 - STALE]:
-                    return Status.UNPROVED
-                self.add_policies(1)
-                self.needed |= hull.infinite
-                hull.move(self._nearest_belief())
-                uppers = [hull.upper]
-
-    def _update_hull_lower(self) -> None:
-        """Take the lower bound of the hull at the present belief if it is the best."""
-        assert self.hull is not None
-        low = float(self.offset @ self.graph.belief) + self.hull.lower
-        if low > self.lower:
-            self.lower, self.anchor, self.hull_root = low, self.graph.belief, self.hull.root
-
-    def _answer_duals(self) -> None:
-        """Solve the game, and add a vector for its dual, in turn, as long as that lowers the upper bound."""
-        assert self.hull is not None
-        self.update_game()
-        for _ in range(ANSWERS):
-            if self.game is None or self._out_of_time():
-                break
-            belief = self._cut(self.game.belief)
-            value = self.hull.answer(belief) + float(self.offset @ belief)
-            if not value < self.upper - ANSWER_GAIN * (self.upper - self.lower):
-                break
-            self.update_game(estimate=False)
-
-    def _nearest_belief(self) -> Array:  # [K]
-        """Return the belief nearest to that of the lower bound at which the known vectors leave enough room."""
-        assert self.anchor is not None
-        if self.game is None:
-            return self._cut(self._dual())
-        level = self.lower + HULL_LEVEL * (self.upper - self.lower)
-        cuts = np.ascontiguousarray(self.matrix.T) / self.upper
-        return self._cut(nearest_above(cuts, level / self.upper, np.array(self.anchor), PROJECTION_STEPS))
-
-    def _cut(self, belief: Array) -> Array:  # [K]
-        """Leave out samples with a small belief, which would make no point useful for another belief.
-
-        The policies found there need not be good in such a sample. If one has an infinite regret there, the sample
-        keeps a small belief.
-        """
-        least = np.where(self.needed, LEAST_PART, 0.0)
-        cut = np.maximum(np.where(belief < LEAST_PART, 0.0, belief), least)
-        return np.asarray(cut / cut.sum())
 
     def _update_lower(self) -> None:
         """Take the lower bound at the present belief if it is the best."""
@@ -464,15 +372,15 @@ class AdaptiveSearch:
         Most of the nodes of a hull's vectors are the same: they are merged before the judge sees them.
         """
         if self.hull is not None:
-            return following * (HULL_NODE_SECONDS + HULL_NODE_SAMPLE_SECONDS * self.model.samples)
+            return policy_seconds(following, self.model.samples)
         return 2 * following * (NODE_SECONDS + NODE_SAMPLE_SECONDS * self.model.samples)
 
     def _stop(self) -> Status | None:
         if self.graph.nodes > self.most_beliefs:
             return Status.ITERATION_LIMIT
-        return self._out_of_time() or self.run.stop()
+        return self.out_of_time() or self.run.stop()
 
-    def _out_of_time(self) -> Status | None:
+    def out_of_time(self) -> Status | None:
         """Return TIME_LIMIT if the time left is needed for policy and proof, another reason to stop, or None."""
         proof_seconds = max(self.proof_seconds, PROOF_BACKUPS * self.backup_seconds)
         needed = LAST_PART * self.run.seconds + self.policy_seconds + proof_seconds + self.belief_seconds
@@ -485,14 +393,14 @@ class AdaptiveSearch:
         enough = max(part * self.slack, CLOSED_COST * self.scale)
         return upper - lower <= max(gap, CLOSED) * upper or upper - lower <= enough
 
-    def _dual(self) -> Array:  # [K]
+    def dual(self) -> Array:  # [K]
         """Return the belief at which the known vectors have the largest regret."""
         return self.game.belief if self.game is not None else np.full(self.model.samples, 1.0 / self.model.samples)
 
     def _next_belief(self) -> Array:  # [K]
         """Go from the belief of the lower bound towards the dual, until the known vectors leave enough room."""
         assert self.anchor is not None
-        dual, anchor = self._dual(), self.anchor
+        dual, anchor = self.dual(), self.anchor
         if self.game is None:
             return self._mixed(dual)
         wanted = self.lower + LEVEL * (self.upper - self.lower)

@@ -1,0 +1,149 @@
+"""The search in the hull: where the belief moves, and when.
+
+`search.py` hands over to it when a graph of beliefs gets on slowly. Points (`hull_kernels.py`) do not depend on the
+belief, so that nothing is lost by moving. The next belief is the one nearest to that of the lower bound at which the
+known vectors leave enough room (a level method on the whole simplex).
+
+*Small beliefs.* A sum of points has to be below a weight in each sample. A sample with a small belief adds hardly
+anything to the regret, but its row of the program rules out most points of other beliefs. So it is left out.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rue._arrays import Array
+from rue.adaptive.hull import Hull
+from rue.adaptive.hull_kernels import OUTCOMES
+from rue.adaptive.sum_kernels import nearest_above
+from rue.solution import Status
+
+if TYPE_CHECKING:
+    from rue.adaptive.search import AdaptiveSearch
+
+# The belief moves when its gap is this part of the whole, or when the upper bound there has fallen by less than a part
+# of the whole gap in some rounds.
+NEAR, STUCK, STUCK_ROUNDS = 0.5, 0.03, 3
+# It moves to where the upper bound by the known vectors is this far above the lower bound, as a part of the whole gap.
+LEVEL = 0.8
+# Steps of the method that finds the next belief.
+PROJECTION_STEPS = 3000
+# Beliefs are zero below this part of the relative gap, and at most below this.
+LEAST_PART, MOST_LEAST_PART = 0.02, 1e-3
+# Rounds between two games; and vectors that are added at the duals of games, one after the other, as long as each
+# takes this part of the gap away.
+GAME_ROUNDS, ANSWERS, ANSWER_GAIN = 10, 20, 0.01
+# Beliefs in which the gap has to shrink by a tenth, or the search gives up.
+STALE, SHRINK = 100, 0.9
+# Seconds to write and to check a proof, for each outcome and sample; to make a policy and to judge it, for each next
+# node (and each sample of it).
+PROOF_SECONDS, NODE_SECONDS, NODE_SAMPLE_SECONDS = 1e-7, 2e-6, 1e-7
+
+
+def policy_seconds(following: int, samples: int) -> float:
+    """Estimate the time to make a policy with this many next nodes and to judge it.
+
+    Most of the nodes of a hull's vectors are the same: they are merged before the judge sees them.
+    """
+    return following * (NODE_SECONDS + NODE_SAMPLE_SECONDS * samples)
+
+
+@dataclass(eq=False)
+class HullSearch:
+    """A search that goes on with points in place of beliefs."""
+
+    search: "AdaptiveSearch"
+    hull: Hull = field(init=False)
+    needed: Array = field(init=False)  # [K] samples that are not left out
+
+    def close(self, gap: float) -> Status:
+        """Search until the gap is at most a fraction of the upper bound, or something stops it; return why it ended."""
+        search, hull = self.search, self._start()
+        uppers, gaps = [hull.upper], [np.inf]
+        while True:
+            began = search.run.seconds
+            added = hull.round()
+            search.belief_seconds = search.run.seconds - began
+            search.proof_seconds = PROOF_SECONDS * int(hull.arrays.used[OUTCOMES]) * search.model.samples
+            self._update_lower()
+            search.run.iterations += 1
+            uppers.append(hull.upper)
+            arrived = not added or self._is_near() or self._is_stuck(uppers)
+            if arrived or len(uppers) % GAME_ROUNDS == 0:
+                self._answer_duals()
+            status = search.status(f"{hull.points} points", gap)
+            if status:
+                return status
+            if arrived:
+                gaps.append(search.upper - search.lower)
+                if len(gaps) > STALE and not gaps[-1] < SHRINK * gaps[-1 - STALE]:
+                    return Status.UNPROVED
+                search.add_policies(1)
+                self.needed |= hull.infinite
+                hull.move(self._next_belief())
+                uppers = [hull.upper]
+
+    def _start(self) -> Hull:
+        """Return a hull at the belief of the lower bound, in place of the graph's nodes."""
+        search = self.search
+        search.write_proof()
+        assert search.anchor is not None
+        search.beliefs = search.graph.nodes
+        search.graph.drop_nodes()
+        self.needed = np.zeros(search.model.samples, bool)
+        self.hull = search.hull = Hull.build(search.graph)
+        self.hull.out_of_time = search.out_of_time
+        self.hull.move(self._cut(search.anchor))
+        return self.hull
+
+    def _is_near(self) -> bool:
+        """Return whether the gap at the belief is a small part of the whole."""
+        search = self.search
+        here = float(search.offset @ search.graph.belief) + self.hull.upper - search.lower
+        return here <= NEAR * (search.upper - search.lower)
+
+    def _is_stuck(self, uppers: list[float]) -> bool:
+        """Return whether the upper bound at the belief hardly falls."""
+        left = self.search.upper - self.search.lower
+        return len(uppers) > STUCK_ROUNDS and uppers[-1 - STUCK_ROUNDS] - uppers[-1] < STUCK * left
+
+    def _update_lower(self) -> None:
+        """Take the lower bound at the present belief if it is the best."""
+        search = self.search
+        low = float(search.offset @ search.graph.belief) + self.hull.lower
+        if low > search.lower:
+            search.lower, search.anchor, search.hull_root = low, search.graph.belief, self.hull.root
+
+    def _answer_duals(self) -> None:
+        """Solve the game, and add a vector for its dual, in turn, as long as that lowers the upper bound."""
+        search = self.search
+        search.update_game()
+        for _ in range(ANSWERS):
+            if search.game is None or search.out_of_time():
+                break
+            belief = self._cut(search.game.belief)
+            value = self.hull.answer(belief) + float(search.offset @ belief)
+            if not value < search.upper - ANSWER_GAIN * (search.upper - search.lower):
+                break
+            search.update_game(estimate=False)
+
+    def _next_belief(self) -> Array:  # [K]
+        """Return the belief nearest to that of the lower bound at which the known vectors leave enough room."""
+        search = self.search
+        if search.game is None or search.anchor is None:
+            return self._cut(search.dual())
+        level = search.lower + LEVEL * (search.upper - search.lower)
+        cuts = np.ascontiguousarray(search.matrix.T) / search.upper
+        return self._cut(nearest_above(cuts, level / search.upper, np.array(search.anchor), PROJECTION_STEPS))
+
+    def _cut(self, belief: Array) -> Array:  # [K]
+        """Leave out samples with a small belief.
+
+        The policies found there need not be good in such a sample. If one has an infinite regret there, the sample
+        keeps a small belief.
+        """
+        relative = 1.0 - self.search.lower / self.search.upper
+        least = min(LEAST_PART * relative, MOST_LEAST_PART)
+        cut = np.maximum(np.where(belief < least, 0.0, belief), np.where(self.needed, least, 0.0))
+        return np.asarray(cut / cut.sum())
