@@ -24,8 +24,8 @@ a point. Links hand the gap of an outcome on to the points that it is a sum of. 
 
 is due to the sum itself, and vanishes when the outcome becomes a point.
 
-*Trimmed weights.* W(s, w) ≥ W(s, w') for w ≥ w'. A point leaves out the samples that hardly add to the upper bound of its
-outcome: a sum has to be below a weight in each sample, and a sample of tiny weight would rule out most points.
+*Trimmed weights.* W(s, w) ≥ W(s, w') for w ≥ w'. A point leaves out the samples that hardly add to the upper bound of
+its outcome: a sum has to be below a weight in each sample, and a sample of tiny weight would rule out most points.
 """
 
 from typing import Annotated, NamedTuple
