@@ -2,14 +2,23 @@
 
 Models from `hidden_models.py`, gliders and grids, each with a limit in seconds. "Before" is the search with the graph
 of beliefs alone, "after" is the search that goes on with the hull (`rue.adaptive.hull`); both are run in turn on the
-same model. The gap is (upper − lower) / upper, by the judge and by a verified certificate.
+same model. The gap is (upper − lower) / upper, by the judge and by a verified certificate. `python -m benchmarks.hidden
+FILE` keeps what it has measured.
 """
 
+import argparse
+import inspect
+import json
 import math
 import statistics
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from unittest import mock
+
+from rich.console import Console
 
 from benchmarks.adaptive import disaster
 from benchmarks.hidden_models import dense, experts, fishery, random_sparse, replacement, river
@@ -33,6 +42,7 @@ FAMILIES: dict[str, tuple[Callable[[int], UMDP], float, float]] = {
     "glider 12 × 12": (partial(glider, 12), 0.10, 60),
     "glider 16 × 16": (partial(glider, 16), 0.15, 60),
     "disaster 20 × 20": (partial(disaster, 20), 0.02, 60),
+    "disaster 30 × 30": (partial(disaster, 30), 0.20, 60),
     "random, 20 states, K = 5": (partial(random_sparse, 20, 5), 0.10, 60),
     "random, 100 states, K = 10": (partial(random_sparse, 100, 10), 0.10, 60),
     "random, 300 states, K = 15": (partial(random_sparse, 300, 15), 0.10, 60),
@@ -50,32 +60,77 @@ FAMILIES: dict[str, tuple[Callable[[int], UMDP], float, float]] = {
 }
 
 
+@dataclass(frozen=True)
+class Case:
+    """One solve: a model of a family, with the graph alone or with the hull."""
+
+    family: str
+    seed: int
+    seconds: float
+    with_hull: bool
+
+
+@dataclass(frozen=True)
+class Result:
+    """The gap at the end and at some times, and the points of the hull."""
+
+    gap: float
+    over_time: tuple[float, ...]
+    points: int
+
+
 def run(quick: bool = False) -> list[Table]:
     """Median gaps before and after, and the gap over time."""
     seeds, most = (QUICK_SEEDS, QUICK_SECONDS) if quick else (SEEDS, SECONDS)
-    gaps = Table(
-        f"Hidden models: median gap of {seeds} seeds", ("model", "seconds", "before", "after", "asked for", "points")
-    )
+    _compile()
+    return tables({case: measure(case) for case in cases(seeds, most)})
+
+
+def cases(seeds: int, most: float) -> list[Case]:
+    """Return all solves, each seed of all families in turn."""
+    limits = {name: min(seconds, most) for name, (_, _, seconds) in FAMILIES.items()}
+    return [
+        Case(name, seed, limits[name], with_hull)
+        for seed in range(seeds) for name in FAMILIES for with_hull in (False, True)
+    ]  # fmt: skip
+
+
+def measure(case: Case) -> Result:
+    """Solve a model, with the graph alone or with the hull."""
+    model = FAMILIES[case.family][0](case.seed)
+    with ExitStack() as stack:
+        if not case.with_hull:
+            stack.enter_context(mock.patch.object(search, "GRAPH_BELIEFS", math.inf))
+        solution = solve(model, Adaptive(GAP), limits=Limits(seconds=case.seconds))
+    over_time = tuple(_gap_at(solution, t) for t in TIMES)
+    return Result(solution.gap, over_time, int(solution.counters.get("points", 0)))
+
+
+def tables(results: dict[Case, Result]) -> list[Table]:
+    """Return the medians of what was measured."""
+    columns = ("model", "seconds", "seeds", "before", "after", "asked for", "points")
+    gaps = Table("Hidden models: median gap", columns)
     times = Table("Hidden models: median gap over time, after", ("model", *(f"{t:g} s" for t in TIMES)))
-    solve(experts(2, 0), Adaptive())  # compiles
-    for name, (make, asked, seconds) in FAMILIES.items():
-        limit = min(seconds, most)
-        found = [_both(make(seed), limit) for seed in range(seeds)]
-        before, after = (statistics.median(pair[i].gap for pair in found) for i in (0, 1))
-        points = statistics.median(pair[1].counters.get("points", 0) for pair in found)
+    for name, (_, asked, _) in FAMILIES.items():
+        before = [result for case, result in results.items() if case.family == name and not case.with_hull]
+        found = {case: result for case, result in results.items() if case.family == name and case.with_hull}
+        if not found:
+            continue
+        after, seconds = list(found.values()), next(iter(found)).seconds
         wanted = "–" if math.isnan(asked) else f"{asked:.0%}"
-        gaps.rows.append((name, f"{limit:g}", f"{before:.1%}", f"{after:.1%}", wanted, f"{points:.0f}"))
-        over_time = (statistics.median(_gap_at(pair[1], t) for pair in found) for t in TIMES)
-        times.rows.append((name, *(f"{gap:.1%}" for gap in over_time)))
+        middle = (_median([r.gap for r in before]), _median([r.gap for r in after]))
+        points = f"{statistics.median(r.points for r in after):.0f}"
+        gaps.rows.append((name, f"{seconds:g}", str(len(after)), *middle, wanted, points))
+        times.rows.append((name, *(_median([r.over_time[i] for r in after]) for i in range(len(TIMES)))))
     return [gaps, times]
 
 
-def _both(model: UMDP, seconds: float) -> tuple[Solution, Solution]:
-    """Solve a model with the graph alone, and with the hull."""
-    limits = Limits(seconds=seconds)
-    with mock.patch.object(search, "GRAPH_BELIEFS", math.inf):
-        before = solve(model, Adaptive(GAP), limits=limits)
-    return before, solve(model, Adaptive(GAP), limits=limits)
+def _median(gaps: list[float]) -> str:
+    return f"{statistics.median(gaps):.1%}" if gaps else "–"
+
+
+def _compile() -> None:
+    solve(experts(2, 0), Adaptive())
 
 
 def _gap_at(solution: Solution, seconds: float) -> float:
@@ -84,3 +139,31 @@ def _gap_at(solution: Solution, seconds: float) -> float:
     if not known:
         return 1.0
     return solution.gap if solution.trace[-1].seconds <= seconds else 1.0 - known[-1].lower / known[-1].upper
+
+
+def main() -> None:
+    """Add what is missing to a file of results, a line for each, and print the tables of what is there.
+
+    All of it takes some hours: it may be stopped at any time, and goes on where it was.
+    """
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hidden", description=inspect.getdoc(main))
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    arguments = parser.parse_args()
+    lines = arguments.file.read_text().splitlines() if arguments.file.exists() else []
+    results = {Case(**line["case"]): Result(**line["result"]) for line in map(json.loads, lines)}
+    _compile()
+    try:
+        for case in cases(arguments.seeds, SECONDS):
+            if case not in results:
+                results[case] = measure(case)
+                with arguments.file.open("a") as file:
+                    file.write(json.dumps({"case": asdict(case), "result": asdict(results[case])}) + "\n")
+    except KeyboardInterrupt:
+        pass
+    for table in tables(results):
+        table.show(Console())
+
+
+if __name__ == "__main__":
+    main()
