@@ -120,7 +120,7 @@ class HullSearch:
         search = self.search
         search.update_game()
         for _ in range(ANSWERS):
-            if search.game is None or search.out_of_time():
+            if search.game is None or not search.lower < search.upper or search.out_of_time():
                 break
             belief = self._cut(search.game.belief)
             value = self.hull.answer(belief) + float(search.offset @ belief)

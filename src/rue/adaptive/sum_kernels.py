@@ -28,6 +28,8 @@ GAIN, PIVOT = 1e-6, 1e-10
 CANDIDATES, MOST_PIVOTS = 16, 6
 # All points are looked at in every so many programs of an outcome, only the new ones in the others.
 LOOK_AT_ALL = 4
+# A weight is that of a point, up to a factor, if they differ by this fraction.
+SAME_WEIGHT = 1e-13
 # A belief is near enough when it moves less than this.
 NEARLY = 1e-7
 
@@ -63,11 +65,39 @@ def link(model, hull, vectors, program, chosen, first, last):
             continue
         _scan_vectors(hull.outcome, vectors, at, weight)
         outcome.one_step = SAFE * _one_step(model, np.int64(outcome.state), weight)
+        if _leads_back(hull, weight, at):
+            continue
         for k in range(weight.size):
             if weight[k] < LEAST_PART * outcome.total:
                 weight[k] = 0.0
         _solve(hull, program, np.int64(outcome.state), weight, at)
         _keep_links(hull, program, weight, at)
+
+
+@helper
+def _leads_back(hull, weight, at):
+    """Link an outcome to its own point if it has the same state and weight, up to a factor; return whether it has.
+
+    No sum is better. But one may seem to be, as long as the bound of the point is low: then a free circle would cost
+    nothing, and the bound would stay low.
+    """
+    outcome = hull.outcome[at]
+    if hull.point[outcome.point].state != outcome.state:
+        return False
+    share = np.inf
+    for k in range(weight.size):
+        if hull.weight[outcome.point, k] > 0.0:
+            share = min(share, weight[k] / hull.weight[outcome.point, k])
+    if share < (1.0 - SAME_WEIGHT) * outcome.total:
+        return False
+    hull.child[at * hull.links] = outcome.point
+    hull.share[at * hull.links] = SAFE * share
+    if hull.links > 1:
+        hull.child[at * hull.links + 1] = NONE
+    outcome.twin = outcome.point
+    outcome.twin_total = outcome.total
+    outcome.is_whole = 1
+    return True
 
 
 @helper
