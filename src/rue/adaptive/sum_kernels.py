@@ -30,6 +30,8 @@ CANDIDATES, MOST_PIVOTS = 16, 6
 LOOK_AT_ALL = 4
 # A weight is that of a point, up to a factor, if they differ by this fraction.
 SAME_WEIGHT = 1e-13
+# The fraction of what may be left out of a proof by which what is left out has to be less.
+SHORT = 1e-9
 # A belief is near enough when it moves less than this.
 NEARLY = 1e-7
 
@@ -378,7 +380,8 @@ def list_hull_proof(model, hull, root, points, number, follow, sum_ptr, sum_poin
                     worth += hull.share[first + links] * hull.lower[hull.child[first + links]]
                     links += 1
                 one_step = hull.outcome[action.first_outcome + j].one_step
-                if links == 0 or worth < one_step or worth - one_step <= spare:
+                # What is large, as where all policies are lost, may hide in rounding that it is needed.
+                if links == 0 or worth < one_step or worth - one_step <= spare * (1.0 - SHORT):
                     spare -= max(worth - one_step, 0.0)
                     continue
                 for e in range(first, first + links):
