@@ -135,7 +135,10 @@ class HullSearch:
             return self._cut(search.dual())
         level = search.lower + LEVEL * (search.upper - search.lower)
         cuts = np.ascontiguousarray(search.matrix.T) / search.upper
-        return self._cut(nearest_above(cuts, level / search.upper, np.array(search.anchor), PROJECTION_STEPS))
+        nearest = nearest_above(cuts, level / search.upper, np.array(search.anchor), PROJECTION_STEPS)
+        # Where cuts are nearly parallel the method may not have come there. It would end at the same belief again.
+        nearest = np.maximum(nearest, 0.0)
+        return self._cut(search.toward_dual(nearest / nearest.sum(), level))
 
     def _cut(self, belief: Array) -> Array:  # [K]
         """Leave out samples with a small belief.

@@ -400,18 +400,20 @@ class AdaptiveSearch:
     def _next_belief(self) -> Array:  # [K]
         """Go from the belief of the lower bound towards the dual, until the known vectors leave enough room."""
         assert self.anchor is not None
-        dual, anchor = self.dual(), self.anchor
         if self.game is None:
-            return self._mixed(dual)
-        wanted = self.lower + LEVEL * (self.upper - self.lower)
-        near, far = 0.0, 1.0
+            return self._mixed(self.dual())
+        return self._mixed(self.toward_dual(self.anchor, self.lower + LEVEL * (self.upper - self.lower)))
+
+    def toward_dual(self, belief: Array, wanted: float) -> Array:  # [K]
+        """Go from a belief towards the dual, until all known vectors have this regret at least."""
+        dual, near, far = self.dual(), 0.0, 1.0
         for _ in range(30):
             middle = 0.5 * (near + far)
-            if (((1 - middle) * anchor + middle * dual) @ self.matrix).min() >= wanted:
+            if (((1 - middle) * belief + middle * dual) @ self.matrix).min() >= wanted:
                 far = middle
             else:
                 near = middle
-        return self._mixed((1 - far) * anchor + far * dual)
+        return np.asarray((1 - far) * belief + far * dual)
 
     def _mixed(self, belief: Array) -> Array:  # [K]
         """Mix a little of the uniform belief in."""
