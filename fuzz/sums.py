@@ -35,9 +35,11 @@ CLOSE = 1e-7
 # Beliefs of a program; followers times samples of a proof that is checked in fractions; choices of a tree in fractions;
 # and nodes of a policy in fractions.
 BELIEFS, SMALL_PROOF, TREE, NODES = 3000, 2000, 300, 40
+# What is less than this is nothing.
+TINY = 1e-200
 GAPS = (1e-3, 1e-4, 1e-5, 1e-6)
-# Limits of a search, and seconds after which one hangs.
-ITERATIONS, SECONDS, HANGS = 200, 1.5, 30.0
+# Limits of a search by the hull and by the graph, and seconds after which one hangs.
+ITERATIONS, SECONDS, HANGS = 200, 0.5, 30.0
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def _compared(model: rue.UMDP, solution: rue.Solution, found: Found, low: float,
         return replace(found, wrong=f"misses: {said}")
     solver = solution.solver
     assert isinstance(solver, rue.Adaptive)
-    if solution.status is rue.Status.SOLVED and ends.width > solver.gap * (1 + 1e-6) * ends.upper + 1e-8 * scale:
+    if solution.status is rue.Status.SOLVED and ends.width > solver.gap * (1 + 1e-6) * ends.upper + 1e-8 * scale + TINY:
         return replace(found, wrong=f"not as close as asked for: {said}")
     if solution.certificate is None:
         return replace(found, wrong=f"no proof: {said}") if ends.lower > 0 or high > 1e-6 * scale else found

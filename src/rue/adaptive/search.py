@@ -436,13 +436,16 @@ class AdaptiveSearch:
             self.proof, self.proof_value = proof, low
 
     def certificate(self) -> Certificate | None:
-        """Return the best proof, verified."""
+        """Return the best proof, verified: that of the graph if rounding is in the way of the hull's."""
         self.write_proof()
         if self.hull is not None and self.hull_root != NONE:
             proof, low = self.hull.certificate(self.objective, self.hull_root)
             low += float(self.offset @ proof.belief)
             if self.proof is None or low > self.proof_value:
-                self.proof, self.proof_value = proof, low
+                found = verified(self.model, proof, self.run)
+                if found is not None:
+                    self.proof, self.proof_value = proof, low
+                    return found
         return verified(self.model, self.proof, self.run)
 
     def _judged_policy(self) -> tuple[Policy, Evaluation]:

@@ -20,8 +20,8 @@ from rue.adaptive.hull_kernels import OUTCOMES, _cost_once, _set_weight, _suppor
 
 # Parts of a weight below this fraction of it are left out of a sum.
 LEAST_PART = 1e-13
-# A smaller share is none.
-LEAST_SHARE = 1e-25
+# A smaller share is none; and no certificate has a share below this, which is a little more than what it may have.
+LEAST_SHARE, LEAST_KEPT = 1e-25, 1e-29
 # A column enters a program if it raises the value by this fraction; a pivot is at least this large.
 GAIN, PIVOT = 1e-6, 1e-10
 # Columns that are kept from one look at all points for the next pivots, and the most pivots for each row.
@@ -267,6 +267,8 @@ def _keep_links(hull, program, weight, outcome):
     value = 0.0
     for j in range(count):
         program.share[j] *= SAFE / most
+        if program.share[j] < LEAST_KEPT:  # rounding got the better of the program
+            return
         value += program.share[j] * hull.lower[program.basis[j]]
     first = outcome * hull.links
     old = 0.0
