@@ -117,15 +117,18 @@ class HullSearch:
 
     def _answer_duals(self) -> None:
         """Solve the game, and add a vector for its dual, in turn, as long as that lowers the upper bound."""
-        search = self.search
+        search, last = self.search, np.zeros(0)
         search.update_game()
         for _ in range(ANSWERS):
             if search.game is None or not search.lower < search.upper or search.out_of_time():
                 break
             belief = self._cut(search.game.belief)
+            if np.array_equal(belief, last):  # its vector is infinite in some sample, and changes nothing
+                break
             value = self.hull.answer(belief) + float(search.offset @ belief)
             if not value < search.upper - ANSWER_GAIN * (search.upper - search.lower):
                 break
+            last = belief
             search.update_game(estimate=False)
 
     def _next_belief(self) -> Array:  # [K]
