@@ -1,7 +1,7 @@
 """Small models in which hardly any two histories say the same, from a seed: `draw_sums`.
 
-Most have no way back, so that a linear program over all histories knows the least regret. Probabilities are multiples of
-1/1024: rows sum to one exactly.
+Most have no way back, so that a linear program over all histories knows the least regret. Probabilities are multiples
+of 1/1024: rows sum to one exactly.
 """
 
 import itertools
