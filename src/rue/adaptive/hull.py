@@ -14,7 +14,7 @@ from rue._threads import in_parts
 from rue.adaptive import hull_kernels as kernel
 from rue.adaptive.belief_arrays import empty_array
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
-from rue.adaptive.belief_kernels import BLOCK, COUNTS, FIXED, FOLLOWERS, FORBIDDEN, NONE, STATES, VECTORS, layout
+from rue.adaptive.belief_kernels import BLOCK, COUNTS, FIXED, FOLLOWERS, NONE, STATES, VECTORS, layout
 from rue.adaptive.hull_kernels import ACTIONS, LINKS, OUTCOMES, POINTS, HullArrays
 from rue.adaptive.proof_kernels import Draft, lower_claims
 from rue.adaptive.sum_kernels import CANDIDATES, Program, count_links, link, list_hull_proof
@@ -80,9 +80,9 @@ class Hull:
         return float(self.arrays.point["upper"][self.root])
 
     @property
-    def infinite(self) -> Array:  # [K]
-        """The samples in which the policy of the root's upper bound has an infinite regret."""
-        return np.asarray(self.graph.arrays.vectors.alpha[self.arrays.point["vector"][self.root]] >= FORBIDDEN)
+    def regret(self) -> Array:  # [K]
+        """The regrets of the policy of the root's upper bound; `FORBIDDEN` or more where they are infinite."""
+        return np.asarray(self.graph.arrays.vectors.alpha[self.arrays.point["vector"][self.root]])
 
     @property
     def points(self) -> int:
