@@ -14,7 +14,7 @@ from rue._threads import in_parts
 from rue.adaptive import hull_kernels as kernel
 from rue.adaptive.belief_arrays import empty_array
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
-from rue.adaptive.belief_kernels import BLOCK, COUNTS, FIXED, FOLLOWERS, FORBIDDEN, NONE, STATES, VECTORS, layout
+from rue.adaptive.belief_kernels import BLOCK, COUNTS, FIXED, FOLLOWERS, NONE, STATES, VECTORS, layout
 from rue.adaptive.hull_kernels import ACTIONS, LINKS, OUTCOMES, POINTS, HullArrays
 from rue.adaptive.proof_kernels import Draft, lower_claims
 from rue.adaptive.sum_kernels import CANDIDATES, Program, count_links, link, list_hull_proof
@@ -80,9 +80,9 @@ class Hull:
         return float(self.arrays.point["upper"][self.root])
 
     @property
-    def infinite(self) -> Array:  # [K]
-        """The samples in which the policy of the root's upper bound has an infinite regret."""
-        return np.asarray(self.graph.arrays.vectors.alpha[self.arrays.point["vector"][self.root]] >= FORBIDDEN)
+    def regret(self) -> Array:  # [K]
+        """The regrets of the policy of the root's upper bound; `FORBIDDEN` or more where they are infinite."""
+        return np.asarray(self.graph.arrays.vectors.alpha[self.arrays.point["vector"][self.root]])
 
     @property
     def points(self) -> int:
@@ -109,14 +109,18 @@ class Hull:
         self._relax(self.order[::-1].copy())
 
     def round(self) -> int:
-        """Link outcomes anew, add points, and back up both bounds where the root leads; return how many were added."""
+        """Link outcomes anew, add points, and back up both bounds where the root leads.
+
+        Return how many outcomes became points: new ones, or such as were there, and help from the next round on.
+        """
         kernel.flow(self.arrays, self.order, self.root)
         reached = self.order[self.arrays.point["reach"][self.order] > LEAST_REACH]
         most = max(LEAST_MOST, int(MOST * self.points))
         outcome, excess, _ = self._outcomes(reached)
         self._link(_largest(outcome, excess, LINK_PART, LINK_MOST * most))
         outcome, _, missing = self._outcomes(reached)
-        added = self._extend(_largest(outcome[missing > 0], missing[missing > 0], POINT_PART, most))
+        extended = _largest(outcome[missing > 0], missing[missing > 0], POINT_PART, most)
+        added = self._extend(extended)
         # Points are mostly younger than those that lead to them.
         order = np.concatenate([reached, added])[::-1].copy()
         self._relax(order)
@@ -124,7 +128,7 @@ class Hull:
             kernel.relax(self.graph.gaps, self.arrays, order, MANY_BACKUPS // order.size, LEAST_RISE)
         self._settle(order)
         self._backup_upper(order)
-        return int(added.size)
+        return int(extended.size)
 
     def _outcomes(self, chosen: Array) -> tuple[Array, Array, Array]:
         """Return the outcomes of the best choices of points whose sums lose something, and how much."""

@@ -65,7 +65,7 @@ kernel, helper = compiled(fastmath={"reassoc", "nsz", "contract"})
 
 # The groups of arrays that grow together.
 POINTS, ACTIONS, OUTCOMES, LINKS = range(4)
-# Weights whose parts differ by at most this are the same point.
+# Weights whose parts differ by at most this fraction are the same point: where a choice is deadly, small parts matter.
 SAME = 1e-9
 # When an outcome becomes a point, its samples that add least to its upper bound are trimmed: as many as add this part
 # of its gap. If that is not enough, it becomes a point with its whole weight.
@@ -181,7 +181,7 @@ def _find(hull, s, weight):
     for _ in range(hull.at_state[s].number):
         same = True
         for k in range(weight.size):
-            if abs(hull.weight[at, k] - weight[k]) > SAME:
+            if abs(hull.weight[at, k] - weight[k]) > SAME * weight[k]:
                 same = False
                 break
         if same:

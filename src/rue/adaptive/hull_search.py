@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rue._arrays import Array
+from rue.adaptive.belief_kernels import FORBIDDEN
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_kernels import OUTCOMES
 from rue.adaptive.sum_kernels import nearest_above
@@ -55,7 +56,7 @@ class HullSearch:
 
     search: "AdaptiveSearch"
     hull: Hull = field(init=False)
-    needed: Array = field(init=False)  # [K] samples that are not left out
+    worst: Array = field(init=False)  # [K] the largest regret of a policy that was found without the sample
 
     def close(self, gap: float) -> Status:
         """Search until the gap is at most a fraction of the upper bound, or something stops it; return why it ended."""
@@ -80,7 +81,8 @@ class HullSearch:
                 if len(gaps) > STALE and not gaps[-1] < SHRINK * gaps[-1 - STALE]:
                     return Status.UNPROVED
                 search.add_policies(1)
-                self.needed |= hull.infinite
+                left_out = search.graph.belief == 0
+                self.worst = np.maximum(self.worst, np.where(left_out, hull.regret + search.offset, 0.0))
                 hull.move(self._next_belief())
                 uppers = [hull.upper]
 
@@ -91,7 +93,7 @@ class HullSearch:
         assert search.anchor is not None
         search.beliefs = search.graph.nodes
         search.graph.drop_nodes()
-        self.needed = np.zeros(search.model.samples, bool)
+        self.worst = np.zeros(search.model.samples)
         self.hull = search.hull = Hull.build(search.graph)
         self.hull.out_of_time = search.out_of_time
         self.hull.move(self._cut(search.anchor))
@@ -117,15 +119,18 @@ class HullSearch:
 
     def _answer_duals(self) -> None:
         """Solve the game, and add a vector for its dual, in turn, as long as that lowers the upper bound."""
-        search = self.search
+        search, last = self.search, np.zeros(0)
         search.update_game()
         for _ in range(ANSWERS):
-            if search.game is None or search.out_of_time():
+            if search.game is None or not search.lower < search.upper or search.out_of_time():
                 break
             belief = self._cut(search.game.belief)
+            if np.array_equal(belief, last):  # its vector is infinite in some sample, and changes nothing
+                break
             value = self.hull.answer(belief) + float(search.offset @ belief)
             if not value < search.upper - ANSWER_GAIN * (search.upper - search.lower):
                 break
+            last = belief
             search.update_game(estimate=False)
 
     def _next_belief(self) -> Array:  # [K]
@@ -135,15 +140,19 @@ class HullSearch:
             return self._cut(search.dual())
         level = search.lower + LEVEL * (search.upper - search.lower)
         cuts = np.ascontiguousarray(search.matrix.T) / search.upper
-        return self._cut(nearest_above(cuts, level / search.upper, np.array(search.anchor), PROJECTION_STEPS))
+        nearest = nearest_above(cuts, level / search.upper, np.array(search.anchor), PROJECTION_STEPS)
+        # Where cuts are nearly parallel the method may not have come there. It would end at the same belief again.
+        nearest = np.maximum(nearest, 0.0)
+        return self._cut(search.toward_dual(nearest / nearest.sum(), level))
 
     def _cut(self, belief: Array) -> Array:  # [K]
         """Leave out samples with a small belief.
 
-        The policies found there need not be good in such a sample. If one has an infinite regret there, the sample
-        keeps a small belief.
+        The policies found there need not be good in such a sample. If one is so bad that even a small belief matters,
+        the sample keeps its belief; if one has an infinite regret there, it keeps some belief in any case.
         """
-        relative = 1.0 - self.search.lower / self.search.upper
-        least = min(LEAST_PART * relative, MOST_LEAST_PART)
-        cut = np.maximum(np.where(belief < least, 0.0, belief), np.where(self.needed, least, 0.0))
+        search = self.search
+        least = min(LEAST_PART * (1.0 - search.lower / search.upper), MOST_LEAST_PART)
+        small = (belief < least) & (belief * self.worst < least * search.upper)
+        cut = np.maximum(np.where(small, 0.0, belief), np.where(self.worst >= FORBIDDEN, least, 0.0))
         return np.asarray(cut / cut.sum())

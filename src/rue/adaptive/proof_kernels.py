@@ -114,9 +114,43 @@ def lower_claims(model, claims, safe):
                         total += _one_step(model, model.successor[t], ahead)
                     else:
                         total += min(_proved(claims, ahead, j), HUGE)
-                best = min(best, total)
+                if total < best and not (value[i] > safe * total and _keeps_level(model, claims, i, c, safe)):
+                    best = total
             if value[i] > safe * best:
                 value[i] = safe * best
                 lowered = True
         if not lowered:
             break
+
+
+@helper
+def _keeps_level(model, claims, i, c, safe):
+    """Return whether a claim follows for a choice with the same probabilities in all samples that have weight.
+
+    By differences, as in `rue.certificate`: else a claim on a free circle would be lowered in each round, and what
+    follows from it could never catch up.
+    """
+    weight = claims.weight[i]
+    own = claims.value[i]
+    up = safe * _dot(weight, model.gap[c])
+    down = 0.0
+    first = claims.follow_ptr[i] - model.trans_ptr[model.choice_ptr[claims.state[i]]]
+    for t in range(model.trans_ptr[c], model.trans_ptr[c + 1]):
+        prob = -1.0
+        for k in range(weight.size):
+            if weight[k] > 0.0:
+                if prob >= 0.0 and model.prob[t, k] != prob:
+                    return False
+                prob = model.prob[t, k]
+        j = claims.follow[first + t]
+        if j == i:
+            continue
+        if j == NONE:
+            rise = safe * _one_step(model, model.successor[t], weight) - own
+        else:
+            rise = safe * min(_proved(claims, weight, j), HUGE) - own
+        if rise > 0.0:
+            up += safe * prob * rise
+        else:
+            down -= prob * rise
+    return safe * up >= down

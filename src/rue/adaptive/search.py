@@ -400,18 +400,20 @@ class AdaptiveSearch:
     def _next_belief(self) -> Array:  # [K]
         """Go from the belief of the lower bound towards the dual, until the known vectors leave enough room."""
         assert self.anchor is not None
-        dual, anchor = self.dual(), self.anchor
         if self.game is None:
-            return self._mixed(dual)
-        wanted = self.lower + LEVEL * (self.upper - self.lower)
-        near, far = 0.0, 1.0
+            return self._mixed(self.dual())
+        return self._mixed(self.toward_dual(self.anchor, self.lower + LEVEL * (self.upper - self.lower)))
+
+    def toward_dual(self, belief: Array, wanted: float) -> Array:  # [K]
+        """Go from a belief towards the dual, until all known vectors have this regret at least."""
+        dual, near, far = self.dual(), 0.0, 1.0
         for _ in range(30):
             middle = 0.5 * (near + far)
-            if (((1 - middle) * anchor + middle * dual) @ self.matrix).min() >= wanted:
+            if (((1 - middle) * belief + middle * dual) @ self.matrix).min() >= wanted:
                 far = middle
             else:
                 near = middle
-        return self._mixed((1 - far) * anchor + far * dual)
+        return np.asarray((1 - far) * belief + far * dual)
 
     def _mixed(self, belief: Array) -> Array:  # [K]
         """Mix a little of the uniform belief in."""
@@ -434,13 +436,16 @@ class AdaptiveSearch:
             self.proof, self.proof_value = proof, low
 
     def certificate(self) -> Certificate | None:
-        """Return the best proof, verified."""
+        """Return the best proof, verified: that of the graph if rounding is in the way of the hull's."""
         self.write_proof()
         if self.hull is not None and self.hull_root != NONE:
             proof, low = self.hull.certificate(self.objective, self.hull_root)
             low += float(self.offset @ proof.belief)
             if self.proof is None or low > self.proof_value:
-                self.proof, self.proof_value = proof, low
+                found = verified(self.model, proof, self.run)
+                if found is not None:
+                    self.proof, self.proof_value = proof, low
+                    return found
         return verified(self.model, self.proof, self.run)
 
     def _judged_policy(self) -> tuple[Policy, Evaluation]:

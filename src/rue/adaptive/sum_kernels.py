@@ -20,14 +20,18 @@ from rue.adaptive.hull_kernels import OUTCOMES, _cost_once, _set_weight, _suppor
 
 # Parts of a weight below this fraction of it are left out of a sum.
 LEAST_PART = 1e-13
-# A smaller share is none.
-LEAST_SHARE = 1e-25
+# A smaller share is none; and no certificate has a share below this, which is a little more than what it may have.
+LEAST_SHARE, LEAST_KEPT = 1e-25, 1e-29
 # A column enters a program if it raises the value by this fraction; a pivot is at least this large.
 GAIN, PIVOT = 1e-6, 1e-10
 # Columns that are kept from one look at all points for the next pivots, and the most pivots for each row.
 CANDIDATES, MOST_PIVOTS = 16, 6
 # All points are looked at in every so many programs of an outcome, only the new ones in the others.
 LOOK_AT_ALL = 4
+# A weight is that of a point, up to a factor, if they differ by this fraction.
+SAME_WEIGHT = 1e-13
+# The fraction of what may be left out of a proof by which what is left out has to be less.
+SHORT = 1e-9
 # A belief is near enough when it moves less than this.
 NEARLY = 1e-7
 
@@ -63,11 +67,39 @@ def link(model, hull, vectors, program, chosen, first, last):
             continue
         _scan_vectors(hull.outcome, vectors, at, weight)
         outcome.one_step = SAFE * _one_step(model, np.int64(outcome.state), weight)
+        if _leads_back(hull, weight, at):
+            continue
         for k in range(weight.size):
             if weight[k] < LEAST_PART * outcome.total:
                 weight[k] = 0.0
         _solve(hull, program, np.int64(outcome.state), weight, at)
         _keep_links(hull, program, weight, at)
+
+
+@helper
+def _leads_back(hull, weight, at):
+    """Link an outcome to its own point if it has the same state and weight, up to a factor; return whether it has.
+
+    No sum is better. But one may seem to be, as long as the bound of the point is low: then a free circle would cost
+    nothing, and the bound would stay low.
+    """
+    outcome = hull.outcome[at]
+    if hull.point[outcome.point].state != outcome.state:
+        return False
+    share = np.inf
+    for k in range(weight.size):
+        if hull.weight[outcome.point, k] > 0.0:
+            share = min(share, weight[k] / hull.weight[outcome.point, k])
+    if share < (1.0 - SAME_WEIGHT) * outcome.total:
+        return False
+    hull.child[at * hull.links] = outcome.point
+    hull.share[at * hull.links] = SAFE * share
+    if hull.links > 1:
+        hull.child[at * hull.links + 1] = NONE
+    outcome.twin = outcome.point
+    outcome.twin_total = outcome.total
+    outcome.is_whole = 1
+    return True
 
 
 @helper
@@ -235,6 +267,8 @@ def _keep_links(hull, program, weight, outcome):
     value = 0.0
     for j in range(count):
         program.share[j] *= SAFE / most
+        if program.share[j] < LEAST_KEPT:  # rounding got the better of the program
+            return
         value += program.share[j] * hull.lower[program.basis[j]]
     first = outcome * hull.links
     old = 0.0
@@ -348,7 +382,8 @@ def list_hull_proof(model, hull, root, points, number, follow, sum_ptr, sum_poin
                     worth += hull.share[first + links] * hull.lower[hull.child[first + links]]
                     links += 1
                 one_step = hull.outcome[action.first_outcome + j].one_step
-                if links == 0 or worth < one_step or worth - one_step <= spare:
+                # What is large, as where all policies are lost, may hide in rounding that it is needed.
+                if links == 0 or worth < one_step or worth - one_step <= spare * (1.0 - SHORT):
                     spare -= max(worth - one_step, 0.0)
                     continue
                 for e in range(first, first + links):
