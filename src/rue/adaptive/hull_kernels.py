@@ -411,18 +411,16 @@ def backup_upper(model, hull, vectors, chosen):
         if a == NONE or not best < row.upper - WORTH * (row.upper - hull.lower[p]) - 1e-11 * row.upper:
             continue
         c = model.choice_ptr[row.state] + a
-        begin = vectors.used[FOLLOWERS]
-        outcomes = model.trans_ptr[c + 1] - model.trans_ptr[c]
-        if vectors.used[VECTORS] + 2 * BLOCK > vectors.vector.size or begin + outcomes > vectors.follower.size:
+        if not _has_room(model, vectors, c):
             return i
-        _combine(model, hull, vectors, hull.action[row.first_action + a].first_outcome, c, alpha)
+        first = hull.action[row.first_action + a].first_outcome
+        for j in range(model.trans_ptr[c + 1] - model.trans_ptr[c]):
+            vectors.follower[vectors.used[FOLLOWERS] + j] = hull.outcome[first + j].vector
+        _combine(model, vectors, c, alpha)
         total = _dot(hull.weight[p], alpha)
         if total < row.upper:
-            v = _add_vector(vectors, row.state, np.int32(c), alpha)
-            vectors.vector[v].first_follower = begin
-            vectors.used[FOLLOWERS] += outcomes
             row.upper = total
-            row.vector = v
+            row.vector = _add_combined(model, vectors, row.state, c, alpha)
     return chosen.size
 
 
@@ -458,22 +456,38 @@ def _best_upper(model, hull, p):
 
 
 @helper
-def _combine(model, hull, vectors, first_outcome, c, alpha):
-    """Set `alpha` to the regrets of a choice and then the vectors of its outcomes, and list these as followers."""
+def _has_room(model, vectors, c):
+    """Return whether there is room for one more vector of a choice."""
+    followers = vectors.used[FOLLOWERS] + model.trans_ptr[c + 1] - model.trans_ptr[c]
+    return vectors.used[VECTORS] + 2 * BLOCK <= vectors.vector.size and followers <= vectors.follower.size
+
+
+@helper
+def _combine(model, vectors, c, alpha):
+    """Set `alpha` to the regrets of a choice and then those of its followers, which are listed after the last ones."""
     for k in range(alpha.size):
         alpha[k] = model.gap[c, k] if model.gap[c, k] < FORBIDDEN else HUGE
     for j in range(model.trans_ptr[c + 1] - model.trans_ptr[c]):
         t = model.trans_ptr[c] + j
         to = model.successor[t]
-        follower = NONE
-        if model.choice_ptr[to] < model.choice_ptr[to + 1]:
-            follower = hull.outcome[first_outcome + j].vector
-            for k in range(alpha.size):
-                if vectors.alpha[follower, k] < HUGE:
-                    alpha[k] += model.prob[t, k] * vectors.alpha[follower, k]
-                elif model.prob[t, k] > 0.0:
-                    alpha[k] = HUGE
-        vectors.follower[vectors.used[FOLLOWERS] + j] = follower
+        at = vectors.used[FOLLOWERS] + j
+        if model.choice_ptr[to] == model.choice_ptr[to + 1]:
+            vectors.follower[at] = NONE
+            continue
+        for k in range(alpha.size):
+            if vectors.alpha[vectors.follower[at], k] < HUGE:
+                alpha[k] += model.prob[t, k] * vectors.alpha[vectors.follower[at], k]
+            elif model.prob[t, k] > 0.0:
+                alpha[k] = HUGE
+
+
+@helper
+def _add_combined(model, vectors, s, c, alpha):
+    """Add the vector of a choice and its followers; return its number."""
+    v = _add_vector(vectors, s, np.int32(c), alpha)
+    vectors.vector[v].first_follower = vectors.used[FOLLOWERS]
+    vectors.used[FOLLOWERS] += model.trans_ptr[c + 1] - model.trans_ptr[c]
+    return v
 
 
 @kernel("HullArrays i1 l1 f1 f1")
@@ -573,27 +587,15 @@ def answer(model, vectors, s, weight):
         if total < best:
             best = total
             arg = c
-    begin = vectors.used[FOLLOWERS]
-    outcomes = model.trans_ptr[arg + 1] - model.trans_ptr[arg]
-    if vectors.used[VECTORS] + 2 * BLOCK > vectors.vector.size or begin + outcomes > vectors.follower.size:
+    if not _has_room(model, vectors, arg):
         return np.inf
-    for k in range(alpha.size):
-        alpha[k] = model.gap[arg, k] if model.gap[arg, k] < FORBIDDEN else HUGE
-    for j in range(outcomes):
+    for j in range(model.trans_ptr[arg + 1] - model.trans_ptr[arg]):
         t = model.trans_ptr[arg] + j
         for k in range(weight.size):
             scratch[k] = weight[k] * model.prob[t, k]
-        follower, _ = _best_vector(vectors, model.successor[t], scratch)
-        vectors.follower[begin + j] = follower
-        if follower != NONE:
-            for k in range(alpha.size):
-                if vectors.alpha[follower, k] < HUGE:
-                    alpha[k] += model.prob[t, k] * vectors.alpha[follower, k]
-                elif model.prob[t, k] > 0.0:
-                    alpha[k] = HUGE
-    v = _add_vector(vectors, s, np.int32(arg), alpha)
-    vectors.vector[v].first_follower = begin
-    vectors.used[FOLLOWERS] += outcomes
+        vectors.follower[vectors.used[FOLLOWERS] + j], _ = _best_vector(vectors, model.successor[t], scratch)
+    _combine(model, vectors, arg, alpha)
+    _add_combined(model, vectors, s, arg, alpha)
     return best
 
 
