@@ -35,7 +35,8 @@ CLOSE = 1e-7
 # Beliefs of a program; followers times samples of a proof that is checked in fractions; choices of a tree in fractions;
 # and nodes of a policy in fractions.
 BELIEFS, SMALL_PROOF, TREE, NODES = 3000, 2000, 300, 40
-# The program is asked only where no probability is smaller: its solver drops coefficients below 1e-9.
+# The program is asked only where costs are of usual sizes, and where no probability is smaller: its solver drops
+# coefficients below 1e-9.
 RARE = 1e-7
 # What is less than this is nothing.
 TINY = 1e-200
@@ -119,7 +120,7 @@ def _size(solution: rue.Solution) -> tuple[float, int, int]:
 def _truth(model: rue.UMDP, solver: rue.Adaptive) -> tuple[str, float, float]:
     """What the least regret or cost is: by the program, or by the graph; and how that was found."""
     least = None
-    if _scale(model) < 1e7 and model.prob[model.prob > 0].min() > RARE:
+    if 1e-3 < _scale(model) < 1e7 and model.prob[model.prob > 0].min() > RARE:
         try:
             least = least_of_all(model, solver.objective, BELIEFS)
         except RuntimeError:  # the program's tolerances are too narrow for it
