@@ -18,6 +18,7 @@ from rue.adaptive.belief_kernels import BLOCK, COUNTS, FIXED, FOLLOWERS, NONE, S
 from rue.adaptive.hull_kernels import ACTIONS, LINKS, OUTCOMES, POINTS, HullArrays
 from rue.adaptive.proof_kernels import Draft, lower_claims
 from rue.adaptive.sum_kernels import CANDIDATES, Program, count_links, link, list_hull_proof
+from rue.adaptive.vector_kernels import answer, backup_upper, scan_points
 from rue.certificate import Certificate, margin, model_fingerprint
 
 # The most links of an outcome.
@@ -173,9 +174,9 @@ class Hull:
         """Make new vectors at points, and let all of these points know them."""
         graph, longest = self.graph, int(self.graph.outcomes.max(initial=1))
         graph.make_room({VECTORS: self._in_blocks(chosen.size), FOLLOWERS: chosen.size * longest})
-        kernel.backup_upper(graph.gaps, self.arrays, graph.arrays.vectors, chosen)
+        backup_upper(graph.gaps, self.arrays, graph.arrays.vectors, chosen)
         in_parts(
-            lambda i, j: kernel.scan_points(self.arrays, graph.arrays.vectors, chosen, i, j),
+            lambda i, j: scan_points(self.arrays, graph.arrays.vectors, chosen, i, j),
             0, chosen.size, graph.threads, SMALL,
         )  # fmt: skip
         graph.prune_if_many()
@@ -184,7 +185,7 @@ class Hull:
         """Add the best vector at the initial state for a belief that one step from the known vectors gives."""
         graph = self.graph
         graph.make_room({VECTORS: 2 * BLOCK, FOLLOWERS: int(graph.outcomes.max(initial=1))})
-        return float(kernel.answer(graph.gaps, graph.arrays.vectors, graph.model.graph.initial, np.array(belief)))
+        return float(answer(graph.gaps, graph.arrays.vectors, graph.model.graph.initial, np.array(belief)))
 
     def _extend(self, chosen: Array) -> Array:
         """Make outcomes points, unless there are such points; return the new ones."""

@@ -1,0 +1,178 @@
+"""Upper bounds of the hull: new vectors at points, and at the initial state for any belief.
+
+A vector is a choice and a vector for each of its outcomes (`belief_kernels.py`); the best one of each outcome gives the
+best vector of a point by one more step.
+"""
+
+import numpy as np
+
+from rue.adaptive.belief_kernels import (
+    BLOCK,
+    FOLLOWERS,
+    FORBIDDEN,
+    HUGE,
+    NONE,
+    VECTORS,
+    WORTH,
+    _add_vector,
+    _dot,
+    _older,
+    _scan_vectors,
+)
+from rue.adaptive.hull_kernels import _set_weight, helper, kernel
+
+
+@kernel("HullArrays VectorLists i1 int int")
+def scan_points(hull, vectors, chosen, first, last):
+    """Compare points with the new vectors of their states. Different points may be done at the same time."""
+    for i in range(first, last):
+        _scan_vectors(hull.point, vectors, np.int64(chosen[i]), hull.weight[chosen[i]])
+
+
+@kernel("GapModel HullArrays VectorLists i1")
+def backup_upper(model, hull, vectors, chosen):
+    """Make new vectors of the best choices by the upper bounds, where they lower the upper bounds of points enough.
+
+    Return how far it came before there was no room.
+    """
+    alpha = np.empty(hull.weight.shape[1])
+    for i in range(chosen.size):
+        p = chosen[i]
+        row = hull.point[p]
+        _scan_outcomes(model, hull, vectors, p, np.int64(row.best), alpha)
+        a, best = _best_upper(model, hull, p)
+        is_other = a != row.best
+        if a != NONE and is_other:
+            _scan_outcomes(model, hull, vectors, p, a, alpha)
+            a, best = _best_upper(model, hull, p)
+        if a == NONE or not best < row.upper - WORTH * (row.upper - hull.lower[p]) - 1e-11 * row.upper:
+            continue
+        c = model.choice_ptr[row.state] + a
+        if not _has_room(model, vectors, c):
+            return i
+        first = hull.action[row.first_action + a].first_outcome
+        for j in range(model.trans_ptr[c + 1] - model.trans_ptr[c]):
+            vectors.follower[vectors.used[FOLLOWERS] + j] = hull.outcome[first + j].vector
+        _combine(model, vectors, c, alpha)
+        total = _dot(hull.weight[p], alpha)
+        if total < row.upper:
+            row.upper = total
+            row.vector = _add_combined(model, vectors, row.state, c, alpha)
+    return chosen.size
+
+
+@helper
+def _scan_outcomes(model, hull, vectors, p, a, weight):
+    """Compare the outcomes of a choice with the new vectors of their states."""
+    row = hull.point[p]
+    action = hull.action[row.first_action + a]
+    if action.first_outcome == NONE:
+        return
+    for at in range(action.first_outcome, action.first_outcome + action.outcomes):
+        if hull.outcome[at].upper > 0.0:
+            _set_weight(model, hull, at, weight)
+            _scan_vectors(hull.outcome, vectors, at, weight)
+
+
+@helper
+def _best_upper(model, hull, p):
+    """Return the choice with links that has the least upper bound, or NONE, and that bound."""
+    row = hull.point[p]
+    best = np.inf
+    arg = np.int64(NONE)
+    for a in range(model.choice_ptr[row.state + 1] - model.choice_ptr[row.state]):
+        action = hull.action[row.first_action + a]
+        if action.first_outcome != NONE:
+            total = action.step
+            for o in range(action.first_outcome, action.first_outcome + action.outcomes):
+                total += hull.outcome[o].upper
+            if total < best:
+                best = total
+                arg = a
+    return arg, best
+
+
+@helper
+def _has_room(model, vectors, c):
+    """Return whether there is room for one more vector of a choice."""
+    followers = vectors.used[FOLLOWERS] + model.trans_ptr[c + 1] - model.trans_ptr[c]
+    return vectors.used[VECTORS] + 2 * BLOCK <= vectors.vector.size and followers <= vectors.follower.size
+
+
+@helper
+def _combine(model, vectors, c, alpha):
+    """Set `alpha` to the regrets of a choice and then those of its followers, which are listed after the last ones."""
+    for k in range(alpha.size):
+        alpha[k] = model.gap[c, k] if model.gap[c, k] < FORBIDDEN else HUGE
+    for j in range(model.trans_ptr[c + 1] - model.trans_ptr[c]):
+        t = model.trans_ptr[c] + j
+        to = model.successor[t]
+        at = vectors.used[FOLLOWERS] + j
+        if model.choice_ptr[to] == model.choice_ptr[to + 1]:
+            vectors.follower[at] = NONE
+            continue
+        for k in range(alpha.size):
+            if vectors.alpha[vectors.follower[at], k] < HUGE:
+                alpha[k] += model.prob[t, k] * vectors.alpha[vectors.follower[at], k]
+            elif model.prob[t, k] > 0.0:
+                alpha[k] = HUGE
+
+
+@helper
+def _add_combined(model, vectors, s, c, alpha):
+    """Add the vector of a choice and its followers; return its number."""
+    v = _add_vector(vectors, s, np.int32(c), alpha)
+    vectors.vector[v].first_follower = vectors.used[FOLLOWERS]
+    vectors.used[FOLLOWERS] += model.trans_ptr[c + 1] - model.trans_ptr[c]
+    return v
+
+
+@kernel("GapModel VectorLists int f1")
+def answer(model, vectors, s, weight):
+    """Add the best vector of a state for a weight that follows from the vectors of the next states; return its value.
+
+    It is infinite if there is no room for a vector.
+    """
+    alpha = np.empty(weight.size)
+    scratch = np.empty(weight.size)
+    best = np.inf
+    arg = NONE
+    for c in range(model.choice_ptr[s], model.choice_ptr[s + 1]):
+        total = _dot(weight, model.gap[c])
+        for t in range(model.trans_ptr[c], model.trans_ptr[c + 1]):
+            if total >= best:
+                break
+            for k in range(weight.size):
+                scratch[k] = weight[k] * model.prob[t, k]
+            _, value = _best_vector(vectors, model.successor[t], scratch)
+            total += value
+        if total < best:
+            best = total
+            arg = c
+    if not _has_room(model, vectors, arg):
+        return np.inf
+    for j in range(model.trans_ptr[arg + 1] - model.trans_ptr[arg]):
+        t = model.trans_ptr[arg] + j
+        for k in range(weight.size):
+            scratch[k] = weight[k] * model.prob[t, k]
+        vectors.follower[vectors.used[FOLLOWERS] + j], _ = _best_vector(vectors, model.successor[t], scratch)
+    _combine(model, vectors, arg, alpha)
+    _add_combined(model, vectors, s, arg, alpha)
+    return best
+
+
+@helper
+def _best_vector(vectors, s, weight):
+    """Return the best vector of a state for a weight, and its value; NONE and 0 at a goal."""
+    best = np.inf
+    arg = np.int64(NONE)
+    at = np.int64(vectors.at_state[s].newest)
+    for _ in range(vectors.at_state[s].number):
+        total = 0.0
+        for k in range(weight.size):
+            total += weight[k] * vectors.alpha[np.uint64(at), k]
+        if total < best:
+            best = total
+            arg = at
+        at = _older(vectors.vector, at)
+    return arg, best if arg != NONE else 0.0
