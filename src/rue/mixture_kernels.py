@@ -70,7 +70,8 @@ def improve(model, weight, value, policy, gain, tolerance):
                     score += weight[s, k] * total[k]
             if j < 0:
                 now = score
-            if j < 0 or score < best - tolerance * abs(best) or (score < np.inf and best == np.inf):
+            least = best - tolerance * abs(best) if best < np.inf else np.inf
+            if j < 0 or score < least:
                 best = score
                 arg = c
                 for k in range(samples):
