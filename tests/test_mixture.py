@@ -42,7 +42,9 @@ def test_between_the_best_mixture_of_all_policies_and_every_policy_of_the_pool(m
         assert solution.max_regret.upper >= matrix_game(regrets) - 1e-7
     worst = max(solution.regret)
     for solver in (rue.BestSample(), rue.Regret(), rue.WorstCase(), rue.Average()):
-        assert worst <= rue.solve(model, solver).max_regret.upper + 1e-9
+        other = rue.solve(model, solver)
+        # Where a method has no policy of its own kind, it returns another one, which need not be in the pool.
+        assert worst <= other.max_regret.upper + 1e-9 or other.status is rue.Status.INFEASIBLE
     assert worst <= solution.objective.upper
     if solution.status is rue.Status.SOLVED:
         assert solution.objective.lower == pytest.approx(solution.objective.upper, abs=1e-7)
