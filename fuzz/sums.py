@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class Found:
 @contextmanager
 def hull_at_once() -> Iterator[list[str]]:
     """Let the hull take over after one backup, wherever it may; list why proofs were refused before they were given."""
-    in_graph, most, verify = search.AdaptiveSearch._close_gap, finite.MOST_NODES, search.verify
+    in_graph, verify = search.AdaptiveSearch._close_gap, search.verify
     refused: list[str] = []
 
     def listing(model: rue.UMDP, proof: rue.Certificate) -> float:
@@ -81,11 +82,12 @@ def hull_at_once() -> Iterator[list[str]]:
         self._update_lower()
         return self.status("one belief", gap)
 
-    search.AdaptiveSearch._close_gap, finite.MOST_NODES, search.verify = close_gap, 0, listing  # type: ignore
-    try:
+    with (
+        mock.patch.object(search.AdaptiveSearch, "_close_gap", close_gap),
+        mock.patch.object(finite, "MOST_NODES", 0),
+        mock.patch.object(search, "verify", listing),
+    ):
         yield refused
-    finally:
-        search.AdaptiveSearch._close_gap, finite.MOST_NODES, search.verify = in_graph, most, verify  # type: ignore
 
 
 def examine(spec: Spec, objective: str = "regret", gap: float = 1e-4) -> Found:
@@ -127,11 +129,8 @@ def _truth(model: rue.UMDP, solver: rue.Adaptive) -> tuple[str, float, float]:
             least = None
     if least is not None:
         return "program", least, least
-    graph_beliefs, search.GRAPH_BELIEFS = search.GRAPH_BELIEFS, 1 << 60
-    try:
+    with mock.patch.object(search, "GRAPH_BELIEFS", math.inf):
         other = rue.solve(fresh(model), solver, limits=rue.Limits(iterations=100, seconds=SECONDS), bound=False)
-    finally:
-        search.GRAPH_BELIEFS = graph_beliefs
     return "graph", other.objective.lower, other.objective.upper
 
 

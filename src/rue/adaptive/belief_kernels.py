@@ -257,10 +257,16 @@ def _scan_vectors(nodes, vectors, node, weight):
     """Take the best of the new vectors of the node's state."""
     row = nodes[node]
     items = vectors.at_state[row.state]
-    best = row.upper
-    arg = np.int64(row.vector)
-    at = np.int64(items.newest)
-    for _ in range(items.number - row.seen_vectors):
+    number = items.number - row.seen_vectors
+    row.vector, row.upper = _best_vector(vectors, row.state, weight, number, np.int64(row.vector), row.upper)
+    row.seen_vectors = items.number
+
+
+@helper
+def _best_vector(vectors, s, weight, number, arg, best):
+    """Return the best of the newest vectors of a state for a weight, and its value; or `arg` and `best`."""
+    at = np.int64(vectors.at_state[s].newest)
+    for _ in range(number):
         total = 0.0
         for k in range(weight.size):
             total += weight[k] * vectors.alpha[np.uint64(at), k]
@@ -268,9 +274,7 @@ def _scan_vectors(nodes, vectors, node, weight):
             best = total
             arg = at
         at = _older(vectors.vector, at)
-    row.seen_vectors = items.number
-    row.upper = best
-    row.vector = arg
+    return arg, best
 
 
 @helper

@@ -275,7 +275,7 @@ class Nodes:
             large = LOST * max(float(value.max()), 1.0)
             value[self.lost.node] = large * self.lost.solve(belief, run).lower[:-1, 0]
         value[:-1] *= total
-        self._settle(value, weight, belief)
+        self._lower_claims(value, weight, belief)
         outcomes = np.diff(graph.trans_ptr[graph.choice_ptr])[self.state]
         follow = np.full(int(outcomes.sum()), -1, np.int32)
         begin = pointers(outcomes)[:-1] - graph.trans_ptr[graph.choice_ptr[self.state]]
@@ -285,7 +285,7 @@ class Nodes:
             objective, model_fingerprint(model), 0.0, self.graph.potential, self.state, weight, value[:-1], follow
         )
 
-    def _settle(self, value: Array, weight: Array, belief: Array) -> None:
+    def _lower_claims(self, value: Array, weight: Array, belief: Array) -> None:
         """Lower claims in rounds until each follows from the others, as the check will see it."""
         keep = 1 - MARGINS * margin(self.graph.model)
         paid = self.paid @ belief

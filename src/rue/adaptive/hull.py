@@ -106,7 +106,7 @@ class Hull:
         initial = np.array([self.graph.model.graph.initial], np.int32)
         place, _ = self._add(initial, self.graph.belief[None])
         self.root = int(place[0])
-        self._settle(place)
+        self._open_best(place)
         self._relax(self.order[::-1].copy())
 
     def round(self) -> int:
@@ -127,7 +127,7 @@ class Hull:
         self._relax(order)
         if not added.size:  # cycles take many sweeps
             kernel.relax(self.graph.gaps, self.arrays, order, MANY_BACKUPS // order.size, LEAST_RISE)
-        self._settle(order)
+        self._open_best(order)
         self._backup_upper(order)
         return int(extended.size)
 
@@ -139,7 +139,7 @@ class Hull:
         count = kernel.list_outcomes(self.arrays, chosen, outcome, excess, missing)
         return outcome[:count], excess[:count], missing[:count]
 
-    def _settle(self, chosen: Array) -> None:
+    def _open_best(self, chosen: Array) -> None:
         """Give points the outcomes and links of their best choices, until the best one has some."""
         while chosen.size and not self.out_of_time():
             before, first = int(self.arrays.used[OUTCOMES]), 0
@@ -193,7 +193,7 @@ class Hull:
         kernel.set_weights(self.graph.gaps, self.arrays, self.graph.arrays.vectors, chosen, weights)
         place, is_new = self._add(self.arrays.outcome["state"][chosen], weights)
         self.arrays.outcome["twin"][chosen] = place
-        self._settle(place[is_new])
+        self._open_best(place[is_new])
         return np.asarray(place[is_new])
 
     def _add(self, states: Array, weights: Array) -> tuple[Array, Array]:

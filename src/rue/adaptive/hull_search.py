@@ -35,8 +35,6 @@ LEAST_PART, MOST_LEAST_PART = 0.02, 1e-3
 # Rounds between two games; and vectors that are added at the duals of games, one after the other, as long as each
 # takes this part of the gap away.
 GAME_ROUNDS, ANSWERS, ANSWER_GAIN = 10, 20, 0.01
-# Beliefs in which the gap has to shrink by a tenth, or the search gives up.
-STALE, SHRINK = 100, 0.9
 # Seconds to write and to check a proof, for each outcome and sample; to make a policy and to judge it, for each next
 # node (and each sample of it).
 PROOF_SECONDS, NODE_SECONDS, NODE_SAMPLE_SECONDS = 1e-7, 2e-6, 1e-7
@@ -77,8 +75,7 @@ class HullSearch:
             if status:
                 return status
             if arrived:
-                gaps.append(search.upper - search.lower)
-                if len(gaps) > STALE and not gaps[-1] < SHRINK * gaps[-1 - STALE]:
+                if search.stalls(gaps):
                     return Status.UNPROVED
                 search.add_policies(1)
                 left_out = search.graph.belief == 0

@@ -297,9 +297,7 @@ class AdaptiveSearch:
             if status:
                 return status
             if arrived:
-                gaps.append(self.upper - self.lower)
-                window = STALE if self.graph.expanded else STALE_CLOSED
-                if len(gaps) > window and not gaps[-1] < SHRINK * gaps[-1 - window]:
+                if self.stalls(gaps, STALE if self.graph.expanded else STALE_CLOSED):
                     return None if self._has_hull else Status.UNPROVED
                 self.write_proof()
                 self.add_policies(1)
@@ -336,6 +334,11 @@ class AdaptiveSearch:
         """Report the bounds; return why the search ends here, or None."""
         self.run.report(f"{self.stage}: {size}", Interval.expected(self.lower, self.upper))
         return Status.SOLVED if self._is_closed(self.lower, self.upper, gap, AIM) else self._stop()
+
+    def stalls(self, gaps: list[float], window: int = STALE) -> bool:
+        """Add the gap to those at earlier beliefs; return whether it has hardly shrunk in the last few of them."""
+        gaps.append(self.upper - self.lower)
+        return len(gaps) > window and not gaps[-1] < SHRINK * gaps[-1 - window]
 
     @property
     def _has_hull(self) -> bool:

@@ -15,8 +15,8 @@ from rue.adaptive.belief_kernels import (
     VECTORS,
     WORTH,
     _add_vector,
+    _best_vector,
     _dot,
-    _older,
     _scan_vectors,
 )
 from rue.adaptive.hull_kernels import _set_weight, helper, kernel
@@ -144,7 +144,7 @@ def answer(model, vectors, s, weight):
                 break
             for k in range(weight.size):
                 scratch[k] = weight[k] * model.prob[t, k]
-            _, value = _best_vector(vectors, model.successor[t], scratch)
+            _, value = _best_follower(vectors, model.successor[t], scratch)
             total += value
         if total < best:
             best = total
@@ -155,24 +155,16 @@ def answer(model, vectors, s, weight):
         t = model.trans_ptr[arg] + j
         for k in range(weight.size):
             scratch[k] = weight[k] * model.prob[t, k]
-        vectors.follower[vectors.used[FOLLOWERS] + j], _ = _best_vector(vectors, model.successor[t], scratch)
+        vectors.follower[vectors.used[FOLLOWERS] + j], _ = _best_follower(vectors, model.successor[t], scratch)
     _combine(model, vectors, arg, alpha)
     _add_combined(model, vectors, s, arg, alpha)
     return best
 
 
 @helper
-def _best_vector(vectors, s, weight):
+def _best_follower(vectors, s, weight):
     """Return the best vector of a state for a weight, and its value; NONE and 0 at a goal."""
-    best = np.inf
-    arg = np.int64(NONE)
-    at = np.int64(vectors.at_state[s].newest)
-    for _ in range(vectors.at_state[s].number):
-        total = 0.0
-        for k in range(weight.size):
-            total += weight[k] * vectors.alpha[np.uint64(at), k]
-        if total < best:
-            best = total
-            arg = at
-        at = _older(vectors.vector, at)
-    return arg, best if arg != NONE else 0.0
+    number = vectors.at_state[s].number
+    if number == 0:
+        return np.int64(NONE), 0.0
+    return _best_vector(vectors, s, weight, number, np.int64(NONE), np.inf)
