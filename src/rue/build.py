@@ -23,7 +23,8 @@ from rue._arrays import Array, pointers, ranges
 from rue._check import check_memory, frozen_array, in_all, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue.errors import BadInput, argument
-from rue.model import UMDP, Flat, Graph, check_pointers, flat_indices
+from rue.flat import Flat, flat_indices
+from rue.model import UMDP, Graph, check_pointers
 from rue.structure import surely_reaching
 
 Numbers = float | Sequence[float] | Array

@@ -28,6 +28,7 @@ from typing import TypeVar
 import numpy as np
 
 from rue import judge_kernels as chain
+from rue import risk
 from rue import structure_kernels as reach
 from rue._arrays import Array, read_only
 from rue._check import in_all, real_number
@@ -65,7 +66,8 @@ class Evaluation:
     regret: Array  # [K]
     error: float  # no finite number here is further than this from the truth
     at_most: float  # proved: no regret is above this
-    complete: bool = True  # False if a limit came first: what was not judged is infinite, and so is the error
+    complete: bool  # False if a limit came first: what was not judged is infinite, and so is the error
+    weight: Array  # [K] the probability of each sample
 
     @property
     def max_regret(self) -> float:
@@ -74,8 +76,17 @@ class Evaluation:
 
     @property
     def mean_regret(self) -> float:
-        """The mean regret over all samples."""
-        return float(self.regret.mean())
+        """The mean regret over all samples, by their weights."""
+        return risk.mean(self.regret, self.weight)
+
+    def tail(self, alpha: float) -> float:
+        """Return the mean regret over the worst part `alpha` of the probability: 1 is the mean, near 0 the maximum."""
+        return risk.tail_mean(self.regret, self.weight, risk.check_tail(alpha))
+
+    def quantile(self, level: float) -> float:
+        """Return the least r such that the samples with a regret up to r have a probability of `level` or more."""
+        real_number("level", level, "0 to 1", 0, 1)
+        return risk.quantile(self.regret, self.weight, level)
 
     @property
     def worst_sample(self) -> int:
@@ -148,7 +159,7 @@ def _judge(model: UMDP, policy: Policy, run: Run) -> Evaluation:
     error = float(value_error.max()) + float(np.maximum(upper - optimal, optimal - lower).max())
     # The last term is more than what rounding takes from the others.
     most = float((value + value_error - lower + 4 * UNIT_ROUNDOFF * value).max())
-    return Evaluation(value, optimal, regret, error, max(most, 0.0), values.complete and complete)
+    return Evaluation(value, optimal, regret, error, max(most, 0.0), values.complete and complete, model.weight)
 
 
 def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, count
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
@@ -22,11 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue import structure_kernels as reach
-from rue._arrays import Array, pointers, read_only
-from rue._check import frozen_array, in_all, index_array, labels, number_array, real_number, whole_number
+from rue._arrays import Array, read_only
+from rue._check import frozen_array, in_all, index_array, labels, whole_number
 from rue._rounding import UNIT_ROUNDOFF
 from rue._text import frozen, plain
 from rue.errors import BadInput, argument
+from rue.flat import Flat, discounted, flat_from_dense
 from rue.structure import all_states_reach_goal, reaching_goal, surely_reaching, visited_states
 
 # Rows are accepted when they sum to one within this, and then divided by their sum.
@@ -155,26 +155,11 @@ GRAPH_FIELDS: dict[str, type] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Flat:
-    """S states, C choices (state-action pairs), T transitions, K samples, as flat arrays."""
-
-    choice_ptr: Array  # [S+1]
-    action: Array  # [C]
-    trans_ptr: Array  # [C+1]
-    successor: Array  # [T]
-    prob: Array  # [T, K]
-    cost: Array  # [C, K]
-    initial: int
-    state_label: tuple[str, ...] | None = None
-    action_label: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class UMDP:
     """An uncertain Markov decision process: K samples on one graph. Frozen and always valid.
 
     Writable arrays are copied, read-only ones are shared. Rows that sum to one only within 1e-8 are divided
-    by their sum.
+    by their sum. `weight` may be any numbers, 0 or more, and is divided by its sum; by default all are equal.
     """
 
     graph: Graph
@@ -182,6 +167,7 @@ class UMDP:
     cost: Array  # [C, K]
     sample_label: tuple[str, ...] | None = None
     scenery: Mapping[str, Array] = field(default_factory=dict)  # [S, K] each: what a map shows, such as currents
+    weight: Any = None  # [K] the probability of each sample, for means, quantiles and tails; an array once it is made
     _memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -192,6 +178,7 @@ class UMDP:
         object.__setattr__(self, "sample_label", labels("sample", self.sample_label))
         _check_shapes(self)
         object.__setattr__(self, "scenery", _check_scenery(self))
+        object.__setattr__(self, "weight", _check_weight(self))
         self._memory["support"] = _check_prob(self)
         _check_cost(self)
         _check_goal_in_reach(self)
@@ -207,17 +194,22 @@ class UMDP:
         discount: float | None = None,
         states: Sequence[str] | None = None,
         actions: Sequence[str] | None = None,
+        samples: Sequence[str] | None = None,
+        weight: ArrayLike | None = None,
     ) -> "UMDP":
         """Return a model from `transition[K,S,A,S]` and `cost[K,S,A]` or `cost[K,S,A,S]`.
 
         A row of zeros in every sample means that there is no such action in that state. With `discount`
-        the problem may go on for ever and costs may be negative (see `with_discount`).
+        the problem may go on for ever and costs may be negative (see `with_discount`). `states`, `actions` and
+        `samples` are names; `weight[K]` are the probabilities of the samples.
         """
         flat = replace(
-            _flat_from_dense(transition, cost, goals),
+            flat_from_dense(transition, cost, goals),
             initial=_integer("initial", initial),
             state_label=labels("state", states),
             action_label=labels("action", actions),
+            sample_label=labels("sample", samples),
+            weight=weight,
         )
         _check_labels("state", flat.state_label, flat.choice_ptr.size - 1)  # a discount adds a state
         return cls.from_flat(flat, discount)
@@ -226,9 +218,10 @@ class UMDP:
     def from_flat(cls, flat: Flat, discount: float | None = None) -> "UMDP":
         """Return a model from flat arrays; with `discount`, from those of a discounted problem."""
         if discount is not None:
-            flat = _discounted(flat, discount)
+            flat = discounted(flat, discount)
         ends = (flat.initial, flat.state_label, flat.action_label)
-        return cls(Graph(flat.choice_ptr, flat.action, flat.trans_ptr, flat.successor, *ends), flat.prob, flat.cost)
+        graph = Graph(flat.choice_ptr, flat.action, flat.trans_ptr, flat.successor, *ends)
+        return cls(graph, flat.prob, flat.cost, flat.sample_label, weight=flat.weight)
 
     def with_discount(self, discount: float) -> "UMDP":
         """Return the same problem with future costs discounted by γ per step, as a shortest path.
@@ -247,16 +240,23 @@ class UMDP:
         if isinstance(layout.get("cell"), tuple):
             layout["cell"] = (*layout["cell"], -1)
         scenery = {name: np.vstack([values, values.mean(axis=0)]) for name, values in self.scenery.items()}
-        return UMDP(replace(ending.graph, layout=layout), ending.prob, ending.cost, self.sample_label, scenery)
+        graph = replace(ending.graph, layout=layout)
+        return UMDP(graph, ending.prob, ending.cost, self.sample_label, scenery, self.weight)
 
     def subset(self, samples: ArrayLike) -> "UMDP":
-        """Return the model with these samples only, in this order."""
+        """Return the model with these samples only, in this order. Their weights are divided by their sum."""
         index = index_array("sample", samples, self.samples)
         if index.size == 0:
             raise BadInput("the subset has no samples; expected at least one")
         labels = None if self.sample_label is None else tuple(self.sample_label[k] for k in index)
         scenery = {name: read_only(values[:, index]) for name, values in self.scenery.items()}
-        return UMDP(self.graph, read_only(self.prob[:, index]), read_only(self.cost[:, index]), labels, scenery)
+        weight = self.weight[index] if self.weight[index].any() else None
+        prob, cost = read_only(self.prob[:, index]), read_only(self.cost[:, index])
+        return UMDP(self.graph, prob, cost, labels, scenery, weight)
+
+    def with_weight(self, weight: ArrayLike) -> "UMDP":
+        """Return the same samples with other weights: numbers, 0 or more, which are divided by their sum."""
+        return replace(self, weight=weight)
 
     @property
     def samples(self) -> int:
@@ -279,6 +279,11 @@ class UMDP:
         """Transitions that are positive in some sample."""
         return np.asarray(self._memory["support"] != 0)
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether some samples have more weight than others."""
+        return bool(self.weight.min() < self.weight.max())
+
     def sample_name(self, sample: int) -> str:
         """Return the label of a sample, or its number."""
         return str(sample) if self.sample_label is None else self.sample_label[sample]
@@ -291,99 +296,10 @@ class UMDP:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
-        return UMDP, (self.graph, self.prob, self.cost, self.sample_label, dict(self.scenery))
+        return UMDP, (self.graph, self.prob, self.cost, self.sample_label, dict(self.scenery), self.weight)
 
     def __repr__(self) -> str:
         return f"UMDP{repr(self.graph).removeprefix('Graph')[:-1]}, {self.samples} samples)"
-
-
-def _flat_from_dense(transition: ArrayLike, cost: ArrayLike, goals: ArrayLike) -> Flat:
-    """Return flat arrays of dense ones (see `UMDP.from_dense`).
-
-    A cost per transition becomes the expected cost of the choice, C̄(s,a) = Σ T(s,a,s') C(s,a,s').
-    """
-    table = number_array("transition", transition)
-    price = number_array("cost", cost)
-    if table.ndim != 4 or table.shape[1] != table.shape[3]:
-        raise BadInput(f"transition has shape {table.shape}; expected [samples, states, actions, states]")
-    if table.shape[0] == 0:
-        raise BadInput("there are no samples; expected at least one")
-    if price.shape not in (table.shape[:3], table.shape):
-        raise BadInput(f"cost has shape {price.shape}; expected {table.shape[:3]} or {table.shape} to match transition")
-    state, choice, arrays = flat_indices((table != 0).any(axis=0), goals, "an action")
-    if price.ndim == 4:
-        price = np.where(table > 0, table * price, 0.0).sum(axis=3)
-    action = arrays["action"]
-    prob = table[:, state[choice], action[choice], arrays["successor"]].T
-    return Flat(**arrays, prob=prob, cost=price[:, state, action].T, initial=0)
-
-
-def flat_indices(possible: Array, goals: ArrayLike, needed: str) -> tuple[Array, Array, dict[str, Any]]:
-    """Return the state of each choice, the choice of each transition, and the arrays of a graph.
-
-    `possible[S,A,S]` says which transitions exist; those of goals are left out. Messages call what the
-    other states need `needed`.
-    """
-    states = possible.shape[0]
-    is_goal = np.isin(np.arange(states), index_array("goal", goals, states))
-    exists = possible.any(axis=2) & ~is_goal[:, None]  # [S, A]
-    stuck = np.flatnonzero(~exists.any(axis=1) & ~is_goal)
-    if stuck.size:
-        raise BadInput(
-            f"state {stuck[0]} has no {needed.removeprefix('an ')} and is no goal; "
-            f"expected {needed} or a place in goals; {in_all(stuck.size, 'state', 'so')}"
-        )
-    state, action = np.nonzero(exists)
-    choice, successor = np.nonzero(possible[state, action])
-    choice_ptr = pointers(np.bincount(state, minlength=states))
-    trans_ptr = pointers(np.bincount(choice, minlength=state.size))
-    arrays = {"choice_ptr": choice_ptr, "action": action, "trans_ptr": trans_ptr, "successor": successor}
-    return state, choice, arrays
-
-
-def _discounted(flat: Flat, discount: float) -> Flat:
-    """Return the shortest path that is equivalent to a discounted problem.
-
-    Every step goes on with probability γ and else ends in a new goal, "end" (or "end 2", if there is one). Costs may be
-    negative (rewards): then all are shifted up by the same amount per step, and goals become states that wait for
-    the end, so that each policy takes the same number of steps, 1/(1−γ) in expectation, and pays the
-    same shift. Values move by a constant; regrets stay what they were.
-    """
-    wanted = "a number between 0 and 1, both excluded"
-    if real_number("discount", discount, wanted, 0, 1) in (0, 1):
-        raise BadInput(f"discount is {discount}; expected {wanted}")
-    finite = flat.cost[np.isfinite(flat.cost)]
-    shift = max(0.0, -float(finite.min())) if finite.size else 0.0
-    if shift > 0:
-        flat = _let_goals_wait(replace(flat, cost=flat.cost + shift), shift)
-    ends = flat.trans_ptr[1:]  # the new transition of a choice comes last
-    names = chain(["end"], (f"end {number}" for number in count(2)))
-    end = next(name for name in names if name not in set(flat.state_label or ()))
-    return replace(
-        flat,
-        choice_ptr=np.append(flat.choice_ptr, flat.choice_ptr[-1]),
-        trans_ptr=flat.trans_ptr + np.arange(flat.trans_ptr.size),
-        successor=np.insert(flat.successor, ends, flat.choice_ptr.size - 1),
-        prob=np.insert(flat.prob * discount, ends, 1 - discount, axis=0),
-        state_label=None if flat.state_label is None else (*flat.state_label, end),
-    )
-
-
-def _let_goals_wait(flat: Flat, shift: float) -> Flat:
-    """Give each goal one action, 0, that stays there and pays the shift."""
-    actions = np.diff(flat.choice_ptr)
-    goals = np.flatnonzero(actions == 0)
-    choice = flat.choice_ptr[goals]
-    transition = flat.trans_ptr[choice]
-    return replace(
-        flat,
-        choice_ptr=pointers(np.maximum(actions, 1)),
-        action=np.insert(flat.action, choice, 0),
-        trans_ptr=pointers(np.insert(np.diff(flat.trans_ptr), choice, 1)),
-        successor=np.insert(flat.successor, transition, goals),
-        prob=np.insert(flat.prob, transition, 1.0, axis=0),
-        cost=np.insert(flat.cost, choice, shift, axis=0),
-    )
 
 
 def check_model(model: object) -> UMDP:
@@ -529,6 +445,29 @@ def _check_scenery(model: UMDP) -> Mapping[str, Array]:
             )
         scenery[name] = array
     return MappingProxyType(scenery)
+
+
+def _check_weight(model: UMDP) -> Array:
+    """Return the probability of each sample."""
+    if model.weight is None:
+        return read_only(np.full(model.samples, 1.0 / model.samples))
+    weight = frozen_array("weight", model.weight, np.float64)
+    if weight.shape != (model.samples,):
+        raise BadInput(f"weight has shape {weight.shape}; expected one number for each of {model.samples} samples")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if bad.size:
+        raise BadInput(
+            f"the weight of sample {model.sample_name(int(bad[0]))} is {weight[bad[0]]}; "
+            f"expected a finite number, 0 or more; {in_all(bad.size)}"
+        )
+    largest = float(weight.max())
+    if largest == 0:
+        raise BadInput("the weight of every sample is 0; expected a positive weight in one at least")
+    total = float((weight / largest).sum())
+    # Weights that were divided by their sum once are left alone: saving and loading changes nothing.
+    if abs(total * largest - 1) <= 2 * UNIT_ROUNDOFF * (model.samples + 4):
+        return weight
+    return read_only(weight / largest / total)
 
 
 def _check_prob(model: UMDP) -> Array:

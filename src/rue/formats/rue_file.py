@@ -179,12 +179,14 @@ def _pack_model(model: UMDP) -> tuple[dict[str, Any], dict[str, Array]]:
     header, arrays = _pack_graph(model.graph)
     scenery = {f"scenery_{number}": values for number, values in enumerate(model.scenery.values())}
     header |= {"sample_label": model.sample_label, "scenery": list(model.scenery)}
-    return header, {**arrays, "prob": model.prob, "cost": model.cost, **scenery}
+    weight = {"weight": model.weight} if model.is_weighted else {}
+    return header, {**arrays, "prob": model.prob, "cost": model.cost, **weight, **scenery}
 
 
 def _unpack_model(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> UMDP:
     scenery = {name: arrays[f"scenery_{number}"] for number, name in enumerate(header.get("scenery", ()))}
-    return UMDP(_unpack_graph(header, arrays), arrays["prob"], arrays["cost"], header["sample_label"], scenery)
+    numbers = (arrays["prob"], arrays["cost"], header["sample_label"], scenery, arrays.get("weight"))
+    return UMDP(_unpack_graph(header, arrays), *numbers)
 
 
 def _pack_policy(policy: Policy) -> tuple[dict[str, Any], dict[str, Array]]:
