@@ -12,6 +12,7 @@ from scipy.optimize import linprog, minimize
 
 import rue
 from rue import checker
+from rue.active import Part
 from rue.adaptive import finite, search
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_kernels import NONE
@@ -43,7 +44,7 @@ def dense(seed: int, states: int = 3, samples: int = 4) -> rue.UMDP:
 
 def grown(model: rue.UMDP, belief: np.ndarray, rounds: int) -> Hull:
     values, run = optimal_values(model), Run()
-    found = search.AdaptiveSearch.start(model, values, "regret", 1e9, run)
+    found = search.AdaptiveSearch.start(Part.whole(model), values, "regret", 1e9, run)
     found.waiting = start_policies(model, values, run, math.inf)
     found.add_policies(3)
     hull = Hull.build(found.graph)

@@ -34,6 +34,13 @@ has not reached a goal after n steps, and that vanishes as n grows.
 since the left-hand side is infinite if π may miss the goal in some sample. V*_k is replaced by the cost of a policy
 that is searched for here.
 
+*A part of the samples.* The maximum over some samples is at most the maximum over all. So a certificate may be about a
+part of the samples, `sample`, and is one for the whole model.
+
+*A tail.* The mean of the worst part α of the probability is the largest Σ_k b_k reg_k(π) over all b with b_k ≤ p_k/α
+and a sum of at most one (`risk.py`), with p the weights of the samples. So the same certificate is about the tail if
+its belief keeps to these caps; one that does not proves its bound divided by the largest b_k α/p_k.
+
 *Independence.* `verify` uses the model, and nothing of the solvers, of the judge or of their V*. A solver that makes a
 certificate uses this module: `safe_potential` for a potential that passes, `gap_below` for the gaps that the check will
 use, and `margin`: each r_i is below the fraction 1 − `margin` of what it follows from. `rue.checker` makes the same
@@ -54,13 +61,14 @@ from typing import Any
 import numpy as np
 
 from rue._arrays import Array, pointers, ranges, read_only
-from rue._check import in_all, one_of, real_number
+from rue._check import in_all, index_array, one_of, real_number
 from rue._linear import solve_chain
 from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
 from rue._threads import cores, in_parts
 from rue.certificate_kernels import Claims, GapModel, check_points
 from rue.errors import BadInput, NotProved, SolverFailed
 from rue.model import UMDP, Graph
+from rue.risk import check_tail
 
 # Twice the rounding error of one operation, so that products of such errors are covered as well.
 TWICE_ROUNDOFF = 2 * UNIT_ROUNDOFF
@@ -91,7 +99,7 @@ class Certificate:
     """A proof that no policy has a smaller max regret, or worst-case cost, than `bound`. P points."""
 
     objective: str  # "regret" or "cost"
-    fingerprint: str  # of the model: `model_fingerprint`
+    fingerprint: str  # of the model, or of the part of it that `sample` names: `model_fingerprint`
     bound: float
     potential: Array  # [S, K]; infinite at dead ends of a sample
     state: Array  # [P]; point 0 is at the initial state
@@ -101,9 +109,13 @@ class Certificate:
     sum_ptr: Array = field(default_factory=lambda: np.zeros(1, np.int64))  # [Q+1] where the points of each sum begin
     sum_point: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     sum_share: Array = field(default_factory=lambda: np.zeros(0))
+    sample: Array = field(default_factory=lambda: np.zeros(0, np.int64))  # [K] the samples of a larger model, in order
+    tail: float | None = None  # the level of the tail that the bound is about; None: the maximum
 
     def __post_init__(self) -> None:
         one_of("objective", self.objective, ("regret", "cost"))
+        if self.tail is not None:
+            object.__setattr__(self, "tail", check_tail(self.tail))
         object.__setattr__(self, "bound", real_number("bound", self.bound, "a number, 0 or more", 0))
         for name, dtype in _FIELDS.items():
             try:
@@ -116,6 +128,11 @@ class Certificate:
     def belief(self) -> Array:  # [K]
         """The belief under which no policy does better."""
         return np.asarray(self.weight[0])
+
+    @property
+    def is_of_max_regret(self) -> bool:
+        """Whether it is about the max regret over the samples."""
+        return self.objective == "regret" and self.tail is None
 
     @property
     def points(self) -> int:
@@ -132,13 +149,21 @@ class Certificate:
         return pointers(np.diff(graph.trans_ptr[graph.choice_ptr])[self.state])
 
     def to_json(self, model: UMDP) -> str:
-        """Return the numbers of the model and the proof as one JSON text, which `rue.checker` reads."""
-        _check_form(model, self)
+        """Return the numbers of the model and the proof as one JSON text, which `rue.checker` reads.
+
+        If the proof is about a part of the samples, the text holds only these.
+        """
+        cap = _caps(model, self)
+        model = _part(model, self)
+        _check_form(model, self, cap is not None)
         graph = model.graph
         arrays = {name: getattr(graph, name).tolist() for name in ("choice_ptr", "trans_ptr", "successor")}
         numbers = {"prob": model.prob.tolist(), "cost": model.cost.tolist(), "initial": graph.initial}
         proof = {name: getattr(self, name) for name in ("objective", "fingerprint", "bound")}
-        proof |= {name: getattr(self, name).tolist() for name in _FIELDS if self.sums or not name.startswith("sum_")}
+        left_out = {"sample"} if self.sums else {"sample", "sum_ptr", "sum_point", "sum_share"}
+        proof |= {name: getattr(self, name).tolist() for name in _FIELDS if name not in left_out}
+        if cap is not None and self.tail is not None:
+            numbers["weight"], proof["tail"] = (cap * self.tail).tolist(), self.tail
         # JSON knows no infinity.
         proof["potential"] = [[x if math.isfinite(x) else None for x in row] for row in proof["potential"]]
         header = {"format": "rue", "version": 1, "kind": "proof"}
@@ -146,15 +171,17 @@ class Certificate:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
-        return Certificate, (self.objective, self.fingerprint, self.bound, *(getattr(self, name) for name in _FIELDS))
+        arrays = (getattr(self, name) for name in _FIELDS)
+        return Certificate, (self.objective, self.fingerprint, self.bound, *arrays, self.tail)
 
     def __repr__(self) -> str:
-        return f"Certificate({self.objective} of every policy at least {self.bound:.6g}, {self.points} points)"
+        what = self.objective if self.tail is None else f"{self.objective} in the worst {self.tail:g}"
+        return f"Certificate({what} of every policy at least {self.bound:.6g}, {self.points} points)"
 
 
 _FIELDS = {
     "potential": np.float64, "state": np.int32, "weight": np.float64, "value": np.float64, "follow": np.int32,
-    "sum_ptr": np.int64, "sum_point": np.int32, "sum_share": np.float64,
+    "sum_ptr": np.int64, "sum_point": np.int32, "sum_share": np.float64, "sample": np.int64,
 }  # fmt: skip
 
 
@@ -176,7 +203,19 @@ def verify(model: UMDP, certificate: Certificate) -> float:
 
     Everything is worked out again from the model; nothing of the solvers, of the judge or of `rue.values` is used.
     """
-    _check_form(model, certificate)
+    cap = _caps(model, certificate)
+    proved = proved_by(_part(model, certificate), certificate, cap)
+    if not proved >= certificate.bound:
+        raise NotProved(f"the certificate claims a bound of {certificate.bound!r}; its points prove {proved!r}")
+    return proved
+
+
+def proved_by(model: UMDP, certificate: Certificate, cap: Array | None) -> float:
+    """Return the lower bound that a certificate about all samples of a model proves, whatever it claims.
+
+    `cap[K]` limits the belief of each sample, if it is about a tail. `NotProved` if its points do not hold.
+    """
+    _check_form(model, certificate, cap is not None)
     gap = np.empty_like(model.cost)
     least = np.zeros(model.samples)
     for k in range(model.samples):
@@ -185,10 +224,7 @@ def verify(model: UMDP, certificate: Certificate) -> float:
         if certificate.objective == "regret" and certificate.belief[k] > 0:
             least[k] = sample.least_cost(certificate.potential[:, k])
     _check_points(model, certificate, gap)
-    proved = _at_root(model, certificate, least)
-    if not proved >= certificate.bound:
-        raise NotProved(f"the certificate claims a bound of {certificate.bound!r}; its points prove {proved!r}")
-    return proved
+    return _at_root(model, certificate, least, cap)
 
 
 def gap_below(model: UMDP, potential: Array) -> Array:  # [C, K]
@@ -210,12 +246,27 @@ def margin(model: UMDP, terms: int = 1) -> float:
     return TWICE_ROUNDOFF * (model.samples + longest + 2 * terms + 16)
 
 
-def _check_form(model: UMDP, certificate: Certificate) -> None:
-    """Refuse what is no certificate for this model, whatever it claims."""
+def _part(model: UMDP, certificate: Certificate) -> UMDP:
+    """Return the samples of a model that a certificate is about."""
+    return model.subset(certificate.sample) if certificate.sample.size else model
+
+
+def _caps(model: UMDP, certificate: Certificate) -> Array | None:  # [K]
+    """Return the largest belief that a tail allows for each sample that the certificate is about; None without one."""
     if not isinstance(model, UMDP):
         raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
     if not isinstance(certificate, Certificate):
         raise BadInput(f"the certificate is a {type(certificate).__name__}; expected a rue.Certificate")
+    if certificate.sample.size:
+        index_array("sample of the certificate", certificate.sample, model.samples)
+    if certificate.tail is None:
+        return None
+    weight = model.weight[certificate.sample] if certificate.sample.size else model.weight
+    return np.asarray(weight / certificate.tail)
+
+
+def _check_form(model: UMDP, certificate: Certificate, is_tail: bool) -> None:
+    """Refuse what is no certificate for this model, whatever it claims."""
     if certificate.fingerprint != model_fingerprint(model):
         raise BadInput(
             f"the certificate is for another model (fingerprint {certificate.fingerprint}); "
@@ -234,7 +285,9 @@ def _check_form(model: UMDP, certificate: Certificate) -> None:
     _expect(_within(certificate.weight.max(axis=1), 1 / LARGE_WEIGHT, LARGE_WEIGHT), "weight is nearly zero at a point")
     _expect(_within(certificate.value, 0.0, LARGE_VALUE), "value is negative or no number")
     _expect(certificate.state[0] == graph.initial, "state of point 0 is not the initial state")
-    _expect(abs(certificate.belief.sum() - 1) <= BELIEF_TOLERANCE, "weight of point 0 does not sum to 1")
+    total = certificate.belief.sum()
+    _expect(total <= 1 + BELIEF_TOLERANCE, "weight of point 0 sums to more than 1")
+    _expect(is_tail or total >= 1 - BELIEF_TOLERANCE, "weight of point 0 does not sum to 1")
 
 
 def _check_sums(certificate: Certificate) -> None:
@@ -258,8 +311,8 @@ def _within(array: Array, low: float, high: float) -> bool:
     return not array.size or bool(array.min() >= low and array.max() <= high)
 
 
-def _at_root(model: UMDP, certificate: Certificate, least: Array) -> float:
-    """Return what point 0 proves, rounded down; a regret or cost is never negative."""
+def _at_root(model: UMDP, certificate: Certificate, least: Array, cap: Array | None) -> float:
+    """Return what point 0 proves, rounded down; a regret or cost is never negative. `cap[K]` limits its belief."""
     used = np.flatnonzero(certificate.belief > 0)
     belief = certificate.belief[used]
     if not np.isfinite(least[used]).all():
@@ -269,6 +322,11 @@ def _at_root(model: UMDP, certificate: Certificate, least: Array) -> float:
     error = TWICE_ROUNDOFF * 4 * math.fsum(np.abs(terms)) + SMALL
     # A belief that sums to a little more than one proves that much less.
     total = math.fsum(belief) * (1 + 4 * TWICE_ROUNDOFF)
+    if cap is not None:
+        if not (cap[used] > 0).all():
+            raise NotProved("the certificate has a belief in a sample without weight, which no tail allows")
+        # What counts are beliefs below the caps; they need not sum to one, as nothing is negative.
+        total = max(total, 1.0, float((belief / cap[used]).max()) * (1 + 4 * TWICE_ROUNDOFF))
     return max((math.fsum(terms) - error) / total * (1 - 4 * TWICE_ROUNDOFF), 0.0)
 
 

@@ -77,7 +77,8 @@ class Refused(Exception):
 class Model:
     """K samples on one graph. S states, C choices, T transitions; a state without choices is a goal."""
 
-    def __init__(self, arrays: list[Array], initial: int) -> None:
+    def __init__(self, arrays: list[Array], initial: int, weight: Array) -> None:
+        self.weight = weight  # [K] the probability of each sample
         self.choice_ptr, self.trans_ptr, self.successor, self.prob, self.cost = arrays  # [S+1] [C+1] [T] [T,K] [C,K]
         self.initial = initial
         self.states, (self.choices, self.samples) = self.choice_ptr.size - 1, self.cost.shape
@@ -112,6 +113,7 @@ class Proof(NamedTuple):
     sum_ptr: Array  # [Q+1] where the points of each sum begin
     sum_point: Array
     sum_share: Array
+    tail: float | None  # in a proof about a tail, no belief above the probability of its sample divided by this counts
 
 
 def read(paths: list[str]) -> tuple[Model, Proof]:
@@ -120,7 +122,10 @@ def read(paths: list[str]) -> tuple[Model, Proof]:
     try:
         model = _model(_parts(Path(path))["model"])
         path = paths[-1]
-        return model, _proof(_parts(Path(path))["certificate"], model)
+        claims = _parts(Path(path))["certificate"]
+        if "sample" in claims:
+            model = _only(model, _whole(claims, "sample"))
+        return model, _proof(claims, model)
     except BadFile as error:
         raise BadFile(f"{path}: {error}") from None
     except KeyError as error:
@@ -167,11 +172,13 @@ def _unpack(path: Path, size: int) -> dict[str, Any]:
 
         header = _header(member("header.json"), ("model", "solution"))
         if header["kind"] == "model":
-            return {"model": {**arrays(MODEL_ARRAYS), "initial": header["graph"]["initial"]}}
+            weight = arrays(("weight",)) if "weight.npy" in members else {}
+            return {"model": {**arrays(MODEL_ARRAYS), **weight, "initial": header["graph"]["initial"]}}
         about = header["solution"].get("certificate")
         _expect(about is not None, "nothing was proved about other policies; expected a solution with a certificate")
         sums = arrays(SUM_ARRAYS, "certificate_") if "certificate_sum_ptr.npy" in members else {}
-        return {"certificate": {**about, **arrays(PROOF_ARRAYS, "certificate_"), **sums}}
+        part = arrays(("sample",), "certificate_") if "certificate_sample.npy" in members else {}
+        return {"certificate": {**about, **arrays(PROOF_ARRAYS, "certificate_"), **sums, **part}}
 
 
 def _from_npy(data: bytes, name: str) -> Array:
@@ -218,7 +225,19 @@ def _model(part: dict[str, Any]) -> Model:
         off = np.abs(np.add.reduceat(prob, trans_ptr[:-1], axis=0) - 1)
         worst = int(off.max(axis=1).argmax())
         _expect(_within(off, 0.0, ROW_TOLERANCE), f"the row of choice {worst} does not sum to 1")
-    return Model([choice_ptr, trans_ptr, successor, prob, cost], initial)
+    samples = prob.shape[1]
+    weight = np.array(part["weight"], float) if "weight" in part else np.full(samples, 1 / samples)
+    fits = weight.shape == (samples,) and _within(weight, 0.0, 1.0) and weight.sum() <= 1 + ROW_TOLERANCE
+    _expect(fits, "weight has no probability for each sample, or they sum to more than 1")
+    return Model([choice_ptr, trans_ptr, successor, prob, cost], initial, weight)
+
+
+def _only(model: Model, sample: Array) -> Model:
+    """Return some samples of a model."""
+    fits = _within(sample, 0, model.samples - 1) and np.unique(sample).size == sample.size
+    _expect(fits, f"sample names one twice, or none of the model; expected 0 to {model.samples - 1}")
+    arrays = [model.choice_ptr, model.trans_ptr, model.successor, model.prob[:, sample], model.cost[:, sample]]
+    return Model(arrays, model.initial, model.weight[sample])
 
 
 def _proof(part: dict[str, Any], model: Model) -> Proof:
@@ -242,7 +261,10 @@ def _proof(part: dict[str, Any], model: Model) -> Proof:
     _expect(bool(weight.any(axis=1).all()), "a point has no weight")
     if not isinstance(part["potential"], np.ndarray):  # null in JSON
         potential = np.where(np.isnan(potential), np.inf, potential)
-    return Proof(objective, float(bound), potential, state, weight, value, follow, follow_ptr, *sums)
+    tail = part.get("tail")
+    fits = tail is None or (type(tail) in (int, float) and 0 < tail <= 1)
+    _expect(fits, f"the tail is {tail!r:.40}; expected a number above 0 and at most 1")
+    return Proof(objective, float(bound), potential, state, weight, value, follow, follow_ptr, *sums, tail)
 
 
 def _sums(part: dict[str, Any], state: Array) -> tuple[Array, Array, Array]:
@@ -272,7 +294,13 @@ def check(model: Model, proof: Proof, exact: bool = False) -> Fraction:
     total, h = Fraction(float(proof.value[0])), proof.potential[model.initial].tolist()
     for k, b in belief:
         total += b * (Fraction(h[k]) if proof.objective == "cost" else -_excess(model, gaps, k))
-    proved = max(total / sum(b for _, b in belief), Fraction(0))
+    scale = sum(b for _, b in belief)
+    if proof.tail is not None:  # beliefs need not sum to one, as nothing is negative
+        if not all(model.weight[k] > 0 for k, _ in belief):
+            raise Refused("point 0 has a belief in a sample without weight, which no tail allows")
+        share, tail = [Fraction(p) for p in model.weight.tolist()], Fraction(proof.tail)
+        scale = max(scale, Fraction(1), *(b * tail / share[k] for k, b in belief))
+    proved = max(total / scale, Fraction(0))
     if proved < Fraction(proof.bound):
         raise Refused(f"the certificate claims a bound of {proof.bound!r}; its points prove {rounded_down(proved)!r}")
     return proved

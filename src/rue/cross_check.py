@@ -152,7 +152,7 @@ def cost_by_factorisation(chain: PolicyChain, paid: Array) -> tuple[float, float
 
 def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificate: Certificate | None) -> Interval:
     """Return the proved interval around the least max regret of any policy; `Contradiction` if the engines disagree."""
-    judged = {"regret": verdict.max_regret, "worst-case cost": float(verdict.value.max())}.get(solver.measures)
+    judged = solver.judged(verdict.regret, verdict.value, verdict.weight)
     if judged is not None and judged - verdict.error > outcome.objective.upper:
         raise Contradiction(
             f"{solver} proves a {solver.measures} of at most {outcome.objective.upper!r} for its policy; "

@@ -20,19 +20,24 @@ def check_tail(tail: object) -> float:
     return real_number("tail", tail, "above 0 and at most 1", SMALLEST, 1)
 
 
-def tail_weight(value: Array, weight: Array, tail: float) -> Array:  # [K]
-    """Return the b that makes Σ_k b_k value_k largest: weight/tail at the worst samples, and the rest at the next."""
+def worst_belief(value: Array, cap: Array) -> Array:  # [K]
+    """Return the b ≤ cap with a sum of one that makes Σ_k b_k value_k largest; cap itself if its sum is below one."""
     order = np.argsort(-value, kind="stable")
-    cap = weight[order] / tail
-    before = np.cumsum(cap) - cap
-    share = np.zeros_like(cap)
-    share[order] = np.clip(1.0 - before, 0.0, cap)
-    return np.asarray(share / share.sum())
+    ordered = cap[order]
+    before = np.cumsum(ordered) - ordered
+    share = np.empty_like(cap)
+    share[order] = np.clip(1.0 - before, 0.0, ordered)
+    return share
+
+
+def worst_mean(value: Array, cap: Array) -> float:
+    """Return the largest Σ_k b_k value_k of all b ≤ cap with a sum of one."""
+    return mean(value, worst_belief(value, cap))
 
 
 def tail_mean(value: Array, weight: Array, tail: float) -> float:
     """Return the mean of the worst part `tail` of the values."""
-    return mean(value, tail_weight(value, weight, tail))
+    return worst_mean(value, weight / tail)
 
 
 def mean(value: Array, weight: Array) -> float:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+from rue._arrays import Array
 from rue._highs import cancel_running
 from rue._threads import cores
 from rue.certificate import Certificate
@@ -328,6 +329,13 @@ class Solver(ABC):
         For example `{"table_kernels.table_rows", "mixture_kernels"}`.
         """
         return frozenset()
+
+    def judged(self, regret: Array, value: Array, weight: Array) -> float | None:
+        """Return the objective of a policy from its regrets and costs in all samples; None if it is another figure.
+
+        The upper end of `Outcome.objective` is compared with it.
+        """
+        return {"regret": float(regret.max()), "worst-case cost": float(value.max())}.get(self.measures)
 
     @abstractmethod
     def run(self, model: UMDP, run: Run) -> Outcome:

@@ -105,8 +105,9 @@ def _solve(model: UMDP, solver: Solver, run: Run, bound: bool, evidence: Evidenc
 
 def _regret_certificate(model: UMDP, outcome: Outcome, run: Run, bound: bool) -> Certificate | None:
     """Return a proof of a lower bound for all policies: the solver's own, or the best that little effort finds."""
-    if outcome.certificate is not None and outcome.certificate.objective == "regret":
-        return outcome.certificate
+    proof = outcome.certificate
+    if proof is not None and proof.is_of_max_regret:
+        return proof
     if outcome.status is Status.INFEASIBLE:
         return None
     return prove_bound(model, run, search=bound and model.prob.size <= REPORT_SIZE)

@@ -25,10 +25,11 @@ import numpy as np
 
 from rue._arrays import Array, pointers, ranges
 from rue._linear import solve_chain
+from rue.active import Part
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import FORBIDDEN
 from rue.adaptive.sum_kernels import nearest_above
-from rue.certificate import Certificate, margin, model_fingerprint, verify
+from rue.certificate import Certificate, margin, model_fingerprint, proved_by
 from rue.controllers import part_of, put_together
 from rue.errors import NotProved, SolverFailed
 from rue.fallbacks import wandering
@@ -60,7 +61,7 @@ SPARE, MARGINS, ROUNDS = 1e-13, 4, 500
 
 
 def solve_finite(
-    graph: BeliefGraph, objective: str, offset: Array, is_closed: Callable[[float, float], bool], run: Run
+    graph: BeliefGraph, part: Part, objective: str, offset: Array, is_closed: Callable[[float, float], bool], run: Run
 ) -> Certificate | Status | None:
     """Add the best policy to a graph and return the proof, if few beliefs can be reached; None if not, or at a limit.
 
@@ -71,16 +72,16 @@ def solve_finite(
     if nodes is not None and not nodes.alive[0]:
         return Status.INFEASIBLE
     with suppress(SolverFailed, OutOfMemory):
-        return None if nodes is None else _solve(nodes, objective, offset, is_closed, run)
+        return None if nodes is None else _solve(nodes, part, objective, offset, is_closed, run)
     return None
 
 
 def _solve(
-    nodes: "Nodes", objective: str, offset: Array, is_closed: Callable[[float, float], bool], run: Run
+    nodes: "Nodes", part: Part, objective: str, offset: Array, is_closed: Callable[[float, float], bool], run: Run
 ) -> Certificate | None:
     """Ask for what is best at one belief after the other, until both bounds meet; None if they do not."""
     graph, answers = nodes.graph, Answers(nodes, offset, run)
-    best, mixed = -np.inf, np.full(offset.size, 1 / offset.size)
+    best, mixed = -np.inf, part.centre
     belief = mixed
     for turn in range(MOST_ANSWERS):
         value = answers.add(belief)
@@ -88,11 +89,11 @@ def _solve(
             return None
         if value > best:
             best, anchor = value, belief
-        game = solve_game(answers.matrix, ties=False)
+        game = solve_game(answers.matrix, part.cap, ties=False)
         if is_closed(best, game.value + EXTRA * (game.value - best)) or (turn % 2 and answers.is_old):
             break
         belief = game.belief
-        if turn % 2 and game.value > 0:
+        if turn % 2 and game.value > 0 and part.tail is None:
             level = (best + LEVEL * (game.value - best)) / game.value
             cuts = np.ascontiguousarray(answers.matrix.T) / game.value
             belief = np.maximum(nearest_above(cuts, level, np.array(anchor), PROJECTION_STEPS), 0.0)
@@ -100,7 +101,7 @@ def _solve(
         belief = (1 - LEAST) * belief + LEAST * mixed
     proof = nodes.certificate(anchor, objective, run)
     try:
-        verify(graph.model, proof)
+        proved_by(graph.model, proof, None if part.tail is None else part.cap)
     except NotProved:
         return None
     graph.add_policy(nodes.controller(answers.mixed(game.weight)))

@@ -80,7 +80,8 @@ class HullSearch:
                 search.add_policies(1)
                 left_out = search.graph.belief == 0
                 self.worst = np.maximum(self.worst, np.where(left_out, hull.regret + search.offset, 0.0))
-                hull.move(self._next_belief())
+                if not search.part.has_one_belief:
+                    hull.move(self._next_belief())
                 uppers = [hull.upper]
 
     def _start(self) -> Hull:
@@ -140,7 +141,7 @@ class HullSearch:
         nearest = nearest_above(cuts, level / search.upper, np.array(search.anchor), PROJECTION_STEPS)
         # Where cuts are nearly parallel the method may not have come there. It would end at the same belief again.
         nearest = np.maximum(nearest, 0.0)
-        return self._cut(search.toward_dual(nearest / nearest.sum(), level))
+        return self._cut(search.toward_dual(_within(nearest / nearest.sum(), search.part.cap), level))
 
     def _cut(self, belief: Array) -> Array:  # [K]
         """Leave out samples with a small belief.
@@ -149,7 +150,18 @@ class HullSearch:
         the sample keeps its belief; if one has an infinite regret there, it keeps some belief in any case.
         """
         search = self.search
-        least = min(LEAST_PART * (1.0 - search.lower / search.upper), MOST_LEAST_PART)
+        least = min(LEAST_PART * (1.0 - search.lower / search.upper), MOST_LEAST_PART) * search.part.cap
         small = (belief < least) & (belief * self.worst < least * search.upper)
         cut = np.maximum(np.where(small, 0.0, belief), np.where(self.worst >= FORBIDDEN, least, 0.0))
-        return np.asarray(cut / cut.sum())
+        return _within(cut / cut.sum(), search.part.cap) if cut.sum() > 0 else belief
+
+
+def _within(belief: Array, cap: Array) -> Array:  # [K]
+    """Return a belief that keeps to the caps; what is above one of them goes to the others in proportion."""
+    kept = np.minimum(belief, cap)
+    for _ in range(belief.size):
+        room, missing = np.where(kept < cap, kept, 0.0), min(1.0, cap.sum()) - kept.sum()
+        if missing <= 1e-15 or not room.any():
+            break
+        kept = np.minimum(kept + room * (missing / room.sum()), cap)
+    return np.asarray(kept)

@@ -16,7 +16,7 @@ the best one where that sample is certain. No policy comes twice.
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -51,6 +51,10 @@ METHODS: tuple[Solver, ...] = (
     Mixture(),
     ExactStationary(),
 )
+# Those that help where the objective is a mean. The others weigh the worst sample only, and take long with many.
+MEAN_METHODS: tuple[Solver, ...] = (Average(), Regret(), Regret(2, "history"), Regret(3, "history"))
+# Most samples whose optimal policies are tried.
+MOST_SAMPLES = 100
 # Rounds that a recursion may take, and how many numbers (histories of its options, times samples) it may have: of
 # deterministic options of three steps and more, and of all others.
 ROUNDS, DETERMINISTIC_NUMBERS, NUMBERS = 100, 100_000, 600_000
@@ -62,13 +66,15 @@ SHARE = 0.5
 LEAST_SECONDS = 1e-3
 
 
-def start_policies(model: UMDP, values: OptimalValues, run: Run, seconds: float) -> Iterator[tuple[str, Policy]]:
+def start_policies(
+    model: UMDP, values: OptimalValues, run: Run, seconds: float, methods: Sequence[Solver] | None = None
+) -> Iterator[tuple[str, Policy]]:
     """Yield names and policies, the cheapest first, until `run` stops or the methods have taken this many `seconds`.
 
-    With infinite `seconds` the policies depend on the model alone.
+    `methods` are all unless given. With infinite `seconds` the policies depend on the model alone.
     """
     seen: set[bytes] = set()
-    for sample in range(model.samples):
+    for sample in range(min(model.samples, MOST_SAMPLES)):
         policy = _optimal_policy(model, values, sample)
         if policy is not None and _is_new(policy, seen):
             if run.stop():
@@ -80,7 +86,7 @@ def start_policies(model: UMDP, values: OptimalValues, run: Run, seconds: float)
             yield "supports", policy
     left = seconds
     taken: dict[tuple[type[Solver], str], float] = {}  # the seconds of each method with the most steps so far
-    for solver in METHODS:
+    for solver in METHODS if methods is None else methods:
         share = min(SHARE * left, run.seconds_left)
         if run.stop() or share < LEAST_SECONDS:
             return

@@ -4,6 +4,7 @@ import math
 from itertools import islice
 
 from rue._threads import check_threads
+from rue.active import Part
 from rue.adaptive.free_moves import merge_free
 from rue.adaptive.portfolio import start_policies
 from rue.adaptive.search import GIGABYTE, AdaptiveSearch, BestCertificate, verified
@@ -45,7 +46,7 @@ def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS, searc
             _search_bound(model, run, beliefs)
         else:
             found = prove_bound(small.model, run, beliefs=beliefs)
-            verified(model, small.certificate(found) if found is not None else None, run)
+            verified(Part.whole(model), small.certificate(found) if found is not None else None, run)
         if run.stop() is None:
             known.beliefs = beliefs
     return known.certificate
@@ -58,7 +59,7 @@ def _search_bound(model: UMDP, run: Run, beliefs: float) -> None:
         return
     if beliefs <= REPORT_BELIEFS:  # with very many samples each of them takes long
         beliefs = min(beliefs, max(REPORT_NUMBERS // model.samples, LEAST_BELIEFS))
-    search = AdaptiveSearch.start(model, values, "regret", GIGABYTE, Inner(outer=run))
+    search = AdaptiveSearch.start(Part.whole(model), values, "regret", GIGABYTE, Inner(outer=run))
     search.most_beliefs, search.stage = beliefs, "lower bound"
     search.waiting = islice(start_policies(model, values, run, 0.0), REPORT_POLICIES)
     search.close(REPORT_GAP)

@@ -27,6 +27,10 @@ depend on the belief, so nothing is lost by moving.
 and a graph of beliefs stays shallow. A search whose gap hardly shrinks when the graph doubles goes on with points and
 sums of points (`hull_search.py`). Where only few beliefs can be reached, all of them are listed (`finite.py`).
 
+*Tails.* The mean of the worst part α of the probability is a maximum over beliefs with caps, b_k ≤ p_k/α (`risk.py`).
+They are a convex set, so that duality holds as before. The game at the root has these caps, and a belief between two
+that keep to them does so too. With α = 1 there is one belief, p. Many samples are searched in parts (`active.py`).
+
 *Worst-case cost.* Σ_k b_k V_k(π) = Σ_k b_k V*_k + Σ_k b_k reg_k(π): the same search with V*_k at the initial state
 added to each regret (`objective="cost"`).
 """
@@ -41,14 +45,15 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._check import one_of, real_number
+from rue.active import ActiveSearch, Part, Whole, caps_of, has_parts
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import NONE
 from rue.adaptive.finite import solve_finite
 from rue.adaptive.free_moves import Merged, merge_free
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_search import HullSearch, policy_seconds
-from rue.adaptive.portfolio import METHODS, start_policies
-from rue.certificate import Certificate, verify
+from rue.adaptive.portfolio import MEAN_METHODS, METHODS, start_policies
+from rue.certificate import Certificate, proved_by
 from rue.compilation import HULL
 from rue.controllers import handed_over
 from rue.errors import NotProved
@@ -58,6 +63,7 @@ from rue.matrix_game import GameSolution, solve_game
 from rue.model import UMDP, typical_cost
 from rue.policy import Policy
 from rue.recursion.one_step import policy_at_hand
+from rue.risk import check_tail, worst_mean
 from rue.solution import Cache, Interval, Outcome, Run, Solver, Status
 from rue.values import OptimalValues, optimal_values
 
@@ -68,8 +74,9 @@ NEAR, PATIENCE = 0.25, 40
 # It moves until the upper bound by the known vectors is this far above the lower bound, as a part of the whole gap.
 LEVEL = 0.6
 # When a graph has this many beliefs, and whenever their number has doubled, the hull takes over if the gap is still
-# more than this part of what it was before.
-GRAPH_BELIEFS, STILL_WIDE = 10_000, 0.7
+# more than this part of what it was before, and more than this multiple of the gap that is asked for. With many samples
+# its programs take too long.
+GRAPH_BELIEFS, STILL_WIDE, FAR, HULL_SAMPLES = 10_000, 0.7, 1.5, 100
 # The least belief of each sample, or the search would ignore its regret: a part of the relative gap, with limits.
 LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
 # A gap is closed at this fraction of the upper bound, or at this fraction of a typical cost.
@@ -101,14 +108,16 @@ INFINITE = 1e80
 class Adaptive(Solver):
     """Minimise the max regret over all policies, to within a fraction `gap` of it, with a certificate.
 
-    `of="value"` makes `gap` a fraction of the least optimal value of a sample instead of the max regret. A difference
-    of `absolute` between upper and lower end is always small enough. `objective="cost"` minimises the worst-case
-    expected cost instead. `memory`, in gigabytes, bounds the graph. `solution.objective` bounds the optimum over all
-    policies.
+    `tail` α minimises the mean regret over the worst part α of the samples' probability instead: 1 is the mean, by the
+    weights of the samples, and near 0 it is the maximum. `of="value"` makes `gap` a fraction of the least optimal value
+    of a sample instead of the max regret. A difference of `absolute` between upper and lower end is always small
+    enough. `objective="cost"` minimises the expected cost in place of the regret. `memory`, in gigabytes, bounds the
+    graph. `solution.objective` bounds the optimum over all policies.
     """
 
     name = "adaptive"
     gap: float = 0.05
+    tail: float | None = field(default=None, kw_only=True)
     of: str = field(default="regret", kw_only=True)
     absolute: float = field(default=0.0, kw_only=True)
     objective: str = field(default="regret", kw_only=True)
@@ -116,6 +125,8 @@ class Adaptive(Solver):
 
     def __post_init__(self) -> None:
         real_number("gap", self.gap, "0 or more", 0)
+        if self.tail is not None:
+            check_tail(self.tail)
         one_of("of", self.of, ("regret", "value"))
         real_number("absolute", self.absolute, "0 or more", 0)
         one_of("objective", self.objective, ("regret", "cost"))
@@ -124,17 +135,31 @@ class Adaptive(Solver):
     @property
     def measures(self) -> str:  # type: ignore[override]
         """What the objective is."""
-        return "regret" if self.objective == "regret" else "worst-case cost"
+        if self.tail is None:
+            return "regret" if self.objective == "regret" else "worst-case cost"
+        return f"mean {self.objective}" + ("" if self.tail == 1 else f" of the worst {100 * self.tail:g} %")
+
+    def judged(self, regret: Array, value: Array, weight: Array) -> float | None:
+        """Return the objective of a policy from its regrets and costs in all samples."""
+        return worst_mean(regret if self.objective == "regret" else value, caps_of(weight, self.tail))
 
     def kernels(self) -> frozenset[str]:
         """Return the kernel files that `run` may call, with those of the methods that give start policies."""
         return frozenset((*GRAPH_KERNELS, *HULL, "controller_kernels")).union(*(method.kernels() for method in METHODS))
 
     def run(self, model: UMDP, run: Run) -> Outcome:
+        """Search over all samples, or over some at a time if there are many."""
+        if has_parts(model.weight, self.tail):
+            return ActiveSearch(Whole.of(model), self, run).solve()
+        return self.run_part(Part(model, caps_of(model.weight, self.tail), self.tail), run)
+
+    def run_part(self, part: Part, run: Run) -> Outcome:
         """Add the policies of other methods, then search until the gap is closed."""
+        model = part.model
         small = merge_free(model)
         if small is not None:
-            return _with_free_moves(small, self.run(small.model, run), self.objective, run)
+            reduced = replace(part, model=small.model, policies=())
+            return self._with_free_moves(small, self.run_part(reduced, run), part, run)
         graph = model.graph
         values = optimal_values(model, run=run)
         if no_policy_reaches(model, run):
@@ -143,46 +168,62 @@ class Adaptive(Solver):
             return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), run.stop() or Status.UNPROVED)
         if graph.goal[graph.initial]:
             return Outcome(policy_at_hand(model, values, run), Interval(0.0, 0.0))
-        search = AdaptiveSearch.start(model, values, self.objective, self.memory * GIGABYTE, run)
-        limited = run.limits.seconds < math.inf
-        seconds = min(START_SECONDS, START_PART * run.limits.seconds) if limited else math.inf
-        search.waiting = start_policies(model, values, run, seconds)
+        search = AdaptiveSearch.start(part, values, self.objective, self.memory * GIGABYTE, run)
+        search.waiting = self._start_policies(part, values, run)
         least = float(values.lower[graph.initial].min())
-        relative = self.gap if self.of == "regret" else 0.0
-        search.slack = max(self.absolute, self.gap * least if self.of == "value" else 0.0)
+        relative = max(part.finer * self.gap if self.of == "regret" else 0.0, part.loose)
+        search.slack = part.finer * self._slack(least)
         return search.outcome(search.close(AIM * relative), relative)
 
+    def _start_policies(self, part: Part, values: OptimalValues, run: Run) -> Iterator[tuple[str, Policy]]:
+        """Yield policies to start from: known ones and those of the samples, or those of other methods as well."""
+        yield from (("known", policy) for policy in part.policies)
+        limited = run.limits.seconds < math.inf
+        seconds = min(START_SECONDS, START_PART * run.limits.seconds) if limited else math.inf
+        methods = None if self.tail is None else MEAN_METHODS
+        yield from start_policies(part.model, values, run, 0.0 if part.policies else seconds, methods)
 
-def _with_free_moves(small: Merged, outcome: Outcome, objective: str, run: Run) -> Outcome:
-    """Return the outcome for the model with free moves, from that of the model without."""
-    proof, policy, status = outcome.certificate, small.policy(outcome.policy), outcome.status
-    if status is Status.INFEASIBLE:
-        return Outcome(policy, outcome.objective, status)
-    certificate = verified(small.whole, small.certificate(proof) if proof is not None else None, run)
-    if proof is not None and certificate is None and status is Status.SOLVED:  # rounding was in the way
-        status = Status.UNPROVED
-    lower = certificate.bound if certificate is not None else 0.0
-    upper = _at_most(judge(small.whole, policy, run.afterwards()), objective)
-    return Outcome(policy, Interval.proved(lower, upper, f"the least {objective}"), status, certificate)
+    def _slack(self, least: float) -> float:
+        """Return a difference of the bounds that is small enough, with the least optimal value of a sample."""
+        return max(self.absolute, self.gap * least if self.of == "value" else 0.0)
+
+    def is_close(self, lower: float, upper: float, least: float) -> bool:
+        """Return whether the bounds are close enough, with the least optimal value of a sample."""
+        relative = max(self.gap, 2 * CLOSED) * upper if self.of == "regret" else 0.0
+        return upper < np.inf and upper - lower <= max(relative, self._slack(least))
+
+    def _with_free_moves(self, small: Merged, outcome: Outcome, part: Part, run: Run) -> Outcome:
+        """Return the outcome for the model with free moves, from that of the model without."""
+        proof, policy, status = outcome.certificate, small.policy(outcome.policy), outcome.status
+        if status is Status.INFEASIBLE:
+            return Outcome(policy, outcome.objective, status)
+        certificate = verified(part, small.certificate(proof) if proof is not None else None, run)
+        if proof is not None and certificate is None and status is Status.SOLVED:  # rounding was in the way
+            status = Status.UNPROVED
+        lower = certificate.bound if certificate is not None else 0.0
+        upper = _at_most(judge(small.whole, policy, run.afterwards()), self.objective, part.cap)
+        return Outcome(policy, Interval.proved(lower, upper, f"the least {self.objective}"), status, certificate)
 
 
-def _at_most(verdict: Evaluation, objective: str) -> float:
-    """Return an upper bound on the max regret or the worst-case cost of a policy, by the judge."""
-    return verdict.at_most if objective == "regret" else float(verdict.value.max()) + verdict.error
+def _at_most(verdict: Evaluation, objective: str, cap: Array) -> float:
+    """Return an upper bound on the regret or cost of a policy in the worst case, or in a tail, by the judge."""
+    if objective == "regret" and cap.min() >= 1.0:
+        return verdict.at_most
+    return worst_mean(verdict.regret if objective == "regret" else verdict.value, cap) + verdict.error
 
 
-def verified(model: UMDP, proof: Certificate | None, run: Run) -> Certificate | None:
-    """Return a verified proof, with the bound that `verify` found less the last digits, or None. The cache keeps it."""
+def verified(part: Part, proof: Certificate | None, run: Run) -> Certificate | None:
+    """Return a verified proof, with the bound that was proved less the last digits, or None. The cache keeps it."""
     if proof is None:
         return None
     try:
-        proved = verify(model, replace(proof, bound=0.0))
+        proved = proved_by(part.model, proof, None if part.tail is None else part.cap)
     except NotProved:  # rounding can be in the way where costs are many orders of magnitude apart
         return None
-    certificate = replace(proof, bound=proved * (1 - 1e-12))
-    verified_of(model, run.cache).add(certificate)
-    if certificate.objective == "regret":
-        run.cache.remember(model, "regret bound", BestCertificate).add(certificate)
+    certificate = replace(proof, bound=proved * (1 - 1e-12), tail=part.tail)
+    verified_of(part.model, run.cache).add(certificate)
+    if certificate.objective == "regret" and part.tail is None:
+        run.cache.remember(part.model, "regret bound", BestCertificate).add(certificate)
     return certificate
 
 
@@ -208,7 +249,7 @@ class BestCertificate:
 class AdaptiveSearch:
     """The state of a search: the graph, both bounds, and where they come from."""
 
-    model: UMDP
+    part: Part
     objective: str
     run: Run
     graph: BeliefGraph
@@ -236,14 +277,20 @@ class AdaptiveSearch:
     stage: str = "adaptive"
 
     @classmethod
-    def start(cls, model: UMDP, values: OptimalValues, objective: str, memory: float, run: Run) -> "AdaptiveSearch":
+    def start(cls, part: Part, values: OptimalValues, objective: str, memory: float, run: Run) -> "AdaptiveSearch":
         """Return a search with an empty graph of at most `memory` bytes."""
+        model = part.model
         graph = BeliefGraph.build(model, values, memory, run.threads)
         initial = model.graph.initial
         offset = graph.potential[initial] - (values.value[initial] if objective == "regret" else 0.0)
-        search = cls(model, objective, run, graph, offset, typical_cost(model))
+        search = cls(part, objective, run, graph, offset, typical_cost(model))
         graph.out_of_time = search.out_of_time
         return search
+
+    @property
+    def model(self) -> UMDP:
+        """The samples that are searched."""
+        return self.part.model
 
     @property
     def upper(self) -> float:
@@ -302,12 +349,13 @@ class AdaptiveSearch:
                 self.write_proof()
                 self.add_policies(1)
                 began = self.run.seconds
-                self.graph.move(self._next_belief())
+                if not self.part.has_one_belief:
+                    self.graph.move(self._next_belief())
                 self.belief_seconds = self.run.seconds - began
                 rounds = 0
             else:
                 if self.graph.nodes > many and self._has_hull:
-                    if self.upper - self.lower > STILL_WIDE * wide:
+                    if self.upper - self.lower > max(STILL_WIDE * wide, FAR * gap * self.upper):
                         return None
                     many, wide = 2 * many, self.upper - self.lower
                 self.graph.expand()
@@ -320,7 +368,9 @@ class AdaptiveSearch:
         if self.finite_tried or self.most_beliefs < math.inf:
             return None
         self.finite_tried = True
-        found = solve_finite(self.graph, self.objective, self.offset, partial(self._is_closed, gap=gap), self.run)
+        found = solve_finite(
+            self.graph, self.part, self.objective, self.offset, partial(self._is_closed, gap=gap), self.run
+        )
         if not isinstance(found, Certificate):
             return found
         self.update_game()
@@ -343,7 +393,8 @@ class AdaptiveSearch:
     @property
     def _has_hull(self) -> bool:
         """Whether the hull may go on: not in a short search, and not where no policy with a finite regret is known."""
-        return self.most_beliefs == math.inf and bool(np.isfinite(self.upper))
+        few = self.model.samples <= HULL_SAMPLES
+        return few and self.most_beliefs == math.inf and bool(np.isfinite(self.upper))
 
     def _update_lower(self) -> None:
         """Take the lower bound at the present belief if it is the best."""
@@ -363,7 +414,7 @@ class AdaptiveSearch:
             wanted[np.argsort(regret @ self.graph.belief, kind="stable")[: COLUMNS // 2]] = True
             self.vectors, regret = self.vectors[wanted], regret[wanted]
         self.matrix = np.maximum((regret + self.offset).T, 0.0)
-        self.game = solve_game(self.matrix, ties=False) if self.vectors.size else None
+        self.game = solve_game(self.matrix, self.part.cap, ties=False) if self.vectors.size else None
         if self.game is not None:
             self.graph.favourites = self.vectors[self.game.weight > 0]
             if estimate and self.run.seconds_left < np.inf:
@@ -398,7 +449,7 @@ class AdaptiveSearch:
 
     def dual(self) -> Array:  # [K]
         """Return the belief at which the known vectors have the largest regret."""
-        return self.game.belief if self.game is not None else np.full(self.model.samples, 1.0 / self.model.samples)
+        return self.game.belief if self.game is not None else self.part.centre
 
     def _next_belief(self) -> Array:  # [K]
         """Go from the belief of the lower bound towards the dual, until the known vectors leave enough room."""
@@ -419,11 +470,10 @@ class AdaptiveSearch:
         return np.asarray((1 - far) * belief + far * dual)
 
     def _mixed(self, belief: Array) -> Array:  # [K]
-        """Mix a little of the uniform belief in."""
+        """Mix a little of the belief in the middle in."""
         relative = (self.upper - self.lower) / self.upper if 0 < self.upper < np.inf else 1.0
         least = min(max(LEAST_BELIEF * relative, LEAST_LEAST_BELIEF), MOST_LEAST_BELIEF)
-        mixed = (1 - least) * belief + least / belief.size
-        return np.asarray(mixed / mixed.sum())
+        return np.asarray((1 - least) * belief + least * self.part.centre)
 
     def write_proof(self) -> None:
         """Write the proof of the best lower bound, while the graph is still at its belief."""
@@ -445,11 +495,11 @@ class AdaptiveSearch:
             proof, low = self.hull.certificate(self.objective, self.hull_root)
             low += float(self.offset @ proof.belief)
             if self.proof is None or low > self.proof_value:
-                found = verified(self.model, proof, self.run)
+                found = verified(self.part, proof, self.run)
                 if found is not None:
                     self.proof, self.proof_value = proof, low
                     return found
-        return verified(self.model, self.proof, self.run)
+        return verified(self.part, self.proof, self.run)
 
     def _judged_policy(self) -> tuple[Policy, Evaluation]:
         """Return the best mixture as a controller, judged; a policy that needs no search if none is finite."""
@@ -463,7 +513,7 @@ class AdaptiveSearch:
         given = self.graph.is_given(known)
         for usable in (np.ones(known.size, bool), given):
             if verdict is None or (usable.any() and not np.isfinite(verdict.max_regret)):
-                weight = solve_game(matrix[:, usable]).weight
+                weight = solve_game(matrix[:, usable], self.part.cap).weight
                 used = known[usable][weight > 0]
                 if (
                     given.any()
@@ -510,7 +560,7 @@ class AdaptiveSearch:
         if lower > INFINITE or status is Status.INFEASIBLE:
             return infeasible(self.model, self.run)
         policy, verdict = self._judged_policy()
-        upper = _at_most(verdict, self.objective)
+        upper = _at_most(verdict, self.objective, self.part.cap)
         # The judge and the check may each differ in the last digits from the bounds of the search.
         allowed = max(gap, 2 * CLOSED)
         slack = max(JUDGED * upper, JUDGED_VALUE * float(self.graph.potential[self.model.graph.initial].max()))
@@ -518,7 +568,7 @@ class AdaptiveSearch:
         if status is Status.SOLVED and not closed and self._close_finite(AIM * gap) is Status.SOLVED:
             return self.outcome(status, gap)  # rounding was in the way of the graph's own proof
         safer = self._safer(policy)
-        with_it = _at_most(self._judge(safer), self.objective)
+        with_it = _at_most(self._judge(safer), self.objective, self.part.cap)
         if with_it <= (1 + SPARE) * upper and (not closed or self._is_closed(lower, with_it, allowed)):
             policy, upper = safer, with_it
         self.run.count("beliefs", self.graph.nodes + self.beliefs)

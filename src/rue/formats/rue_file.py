@@ -218,7 +218,9 @@ def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]
     for place, proof in proofs.items():
         if proof is not None:
             about[place] = {"objective": proof.objective, "fingerprint": proof.fingerprint, "bound": proof.bound}
-            names = CERTIFICATE_ARRAYS + (SUM_ARRAYS if proof.sums else ())
+            about[place] |= {} if proof.tail is None else {"tail": proof.tail}
+            part = ("sample",) if proof.sample.size else ()
+            names = CERTIFICATE_ARRAYS + (SUM_ARRAYS if proof.sums else ()) + part
             arrays |= {f"{place}_{name}": getattr(proof, name) for name in names}
     return {**header, "solution": about}, arrays
 
@@ -266,7 +268,7 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
         raise BadFile(f"the reason is {reason!r}; expected text")
     certificate = _unpack_certificate("certificate", about, arrays)
     other = _unpack_certificate("regret_certificate", about, arrays)
-    is_of_regret = certificate is not None and certificate.objective == "regret"
+    is_of_regret = certificate is not None and certificate.is_of_max_regret
     return Solution(
         policy=_unpack_policy(header, arrays),
         solver=Solver.known[one_of("method", solver["name"], Solver.known)](**solver["parameters"]),
@@ -287,7 +289,8 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
 def _unpack_certificate(place: str, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> Certificate | None:
     if place not in about:
         return None
-    names = CERTIFICATE_ARRAYS + (SUM_ARRAYS if f"{place}_sum_ptr" in arrays else ())
+    part = ("sample",) if f"{place}_sample" in arrays else ()
+    names = CERTIFICATE_ARRAYS + (SUM_ARRAYS if f"{place}_sum_ptr" in arrays else ()) + part
     fields: dict[str, Any] = {**about[place], **{name: arrays[f"{place}_{name}"] for name in names}}
     return Certificate(**fields)
 

@@ -1,0 +1,251 @@
+"""Search a few of many samples, and judge on all of them: the active samples.
+
+For samples A ⊆ K, with the minimum over all policies,
+
+    min over π of  max over A of  reg_k(π)   ≤   min over π of  max over K of  reg_k(π)   ≤   max over K of  reg_k(π')
+
+for each policy π'. So a lower bound for the active samples A holds for all samples, and so does its certificate; the
+judge's figure over all samples is the upper bound. The solver's policy for A is judged on all samples. Those on which
+it is worst become active, and the solver starts again from this policy, until the bounds over all samples are close
+enough. Active samples that have not mattered for some rounds leave; one that comes back stays.
+
+*Tails.* The same holds for the mean of the worst part of the probability: caps on the belief (`risk.py`) are those of
+the whole, and beliefs on A need not sum to one.
+
+*A compression.* The first active samples are the first in the order given, ties go to the lower number, and without a
+limit of seconds nothing depends on a clock. So the search on the samples that were ever active, alone, would go the
+same way: the policy depends on these only, which is what the scenario theorem asks for (`guarantees.py`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from rue._arrays import Array
+from rue.certificate import Certificate
+from rue.judge import Evaluation, judge
+from rue.model import UMDP
+from rue.policy import Policy
+from rue.risk import worst_belief, worst_mean
+from rue.solution import Inner, Interval, Limits, Outcome, Run, Status
+
+# Models with more samples are searched in parts.
+MANY = 40
+# Samples that are active at first, and that are added in a round, at least; of a tail, a part of those that are
+# missing.
+FIRST, ADDED, ADDED_PART = 15, 5, 0.5
+# The first active samples have this multiple of a tail's probability.
+FIRST_TAIL = 1.5
+# The gap of a part, as a fraction of the gap that is asked for; where nothing is left to add, it is divided by `FINER`,
+# this many times at most.
+PART_GAP, FINER, MOST_FINER = 0.5, 4.0, 12
+# A relative gap of a part that is good enough at first, and then as a part of that over all samples.
+FIRST_GAP, LOOSE = 0.2, 0.25
+# An active sample is idle if its belief is below this part of its cap, and leaves after so many rounds in a row.
+LITTLE, IDLE_ROUNDS = 1e-3, 3
+# Why a part may end that ends the whole search.
+LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.MEMORY_LIMIT, Status.INTERRUPTED)
+# Time that is kept for the judge, as a multiple of what it took.
+JUDGING = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some samples of a model, as a solver gets them."""
+
+    model: UMDP
+    cap: Array  # [K] the largest belief of each sample: 1, or less in a tail
+    tail: float | None = None
+    finer: float = 1.0  # the factor of the gap that is asked for
+    loose: float = 0.0  # a relative gap that is good enough for now
+    policies: tuple[Policy, ...] = ()  # to start from
+
+    @classmethod
+    def whole(cls, model: UMDP) -> "Part":
+        """Return all samples of a model, without caps."""
+        return cls(model, np.ones(model.samples))
+
+    @property
+    def centre(self) -> Array:  # [K]
+        """A belief in the middle of those that keep to the caps; cap itself if no other has as large a sum."""
+        return np.asarray(self.cap / max(self.cap.sum(), 1.0))
+
+    @property
+    def has_one_belief(self) -> bool:
+        """Whether no other belief than the caps counts, as in the mean over all samples."""
+        return bool(self.cap.sum() <= 1.0 + 1e-12)
+
+
+class PartSolver(Protocol):
+    """A solver for which a lower bound on some samples holds for all."""
+
+    @property
+    def objective(self) -> str:
+        """What the figures of samples are: "regret" or "cost"."""
+
+    @property
+    def tail(self) -> float | None:
+        """The worst part of the probability that counts; None for the worst sample."""
+
+    def run_part(self, part: Part, run: Run) -> Outcome:
+        """Find a policy for a part of the samples."""
+
+    def is_close(self, lower: float, upper: float, least: float) -> bool:
+        """Return whether the bounds are close enough; `least` is the least optimal value of a sample."""
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """All samples, as the search in parts sees them."""
+
+    samples: int
+    weight: Array  # [K]
+    subset: Callable[[Array], UMDP]
+    judge: Callable[[Policy, Run], Evaluation]
+
+    @classmethod
+    def of(cls, model: UMDP) -> "Whole":
+        """Return the samples of a model."""
+        return cls(model.samples, model.weight, model.subset, lambda policy, run: judge(model, policy, run))
+
+
+def caps_of(weight: Array, tail: float | None) -> Array:  # [K]
+    """Return the largest belief of each sample."""
+    return np.ones(weight.size) if tail is None else np.asarray(weight / tail)
+
+
+def has_parts(weight: Array, tail: float | None) -> bool:
+    """Return whether samples should be searched in parts: they are many, or some have no weight."""
+    return weight.size > MANY or (tail is not None and not weight.all())
+
+
+@dataclass(eq=False)
+class ActiveSearch:
+    """The state of a search in parts: what is active, and both bounds over all samples."""
+
+    whole: Whole
+    solver: PartSolver
+    run: Run
+    active: Array = field(init=False)  # in order
+    ever: Array = field(init=False)  # [K] which samples were ever active
+    idle: Array = field(init=False)  # [K] rounds in which an active sample did not matter
+    lower: float = 0.0
+    certificate: Certificate | None = None
+    policy: Policy | None = None  # the best so far
+    upper: float = np.inf
+    finer: float = PART_GAP
+    judge_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.cap = caps_of(self.whole.weight, self.solver.tail)
+        self.active = self._first()
+        self.ever = np.zeros(self.whole.samples, bool)
+        self.idle = np.zeros(self.whole.samples, np.int64)
+
+    def _first(self) -> Array:
+        """Return the first samples in the order given: some, and enough for a tail."""
+        counted = np.flatnonzero(self.cap > 0)
+        if self.solver.tail is None:
+            return counted[:FIRST]
+        enough = int(np.searchsorted(np.cumsum(self.cap[counted]), FIRST_TAIL)) + 1
+        return counted if 2 * enough > counted.size else counted[: max(enough, FIRST)]
+
+    def solve(self) -> Outcome:
+        """Solve for the active samples and judge on all, until the bounds are close or something stops it."""
+        refined = 0
+        while True:
+            outcome = self._solve_part()
+            if outcome.status is Status.INFEASIBLE:
+                return outcome
+            self._update_lower(outcome)
+            status = self._judge(outcome)
+            if status:
+                return self._outcome(status)
+            stopped = self.run.stop() or (outcome.status if outcome.status in LIMITS else None)
+            if stopped:
+                return self._outcome(stopped)
+            if not self._exchange(outcome):
+                if refined == MOST_FINER or outcome.status is Status.UNPROVED:
+                    return self._outcome(Status.UNPROVED)
+                refined += 1
+                self.finer /= FINER
+
+    def _solve_part(self) -> Outcome:
+        self.ever[self.active] = True
+        left = self.run.limits.iterations - self.run.iterations
+        seconds = max(self.run.seconds_left - JUDGING * self.judge_seconds, 0.0)
+        inner = Inner(Limits(seconds, left), outer=self.run)
+        known = () if self.policy is None else (self.policy,)
+        wide = (self.upper - self.lower) / self.upper if self.upper < np.inf else FIRST_GAP / LOOSE
+        model, cap = self.whole.subset(self.active), self.cap[self.active]
+        part = Part(model, cap, self.solver.tail, self.finer, LOOSE * wide, known)
+        outcome = self.solver.run_part(part, inner)
+        self.run.iterations += inner.iterations
+        for name, count in inner.counters.items():
+            self.run.count(name, count)
+        return outcome
+
+    def _update_lower(self, outcome: Outcome) -> None:
+        """Take the lower bound of a part if it is better: it holds for all samples."""
+        if outcome.objective.lower > self.lower:
+            self.lower = outcome.objective.lower
+            proof = outcome.certificate
+            self.certificate = None if proof is None else replace(proof, sample=self.active)
+
+    def _judge(self, outcome: Outcome) -> Status | None:
+        """Judge the policy of a part on all samples; return SOLVED if the bounds are close."""
+        began = self.run.seconds
+        self.run.report(f"judging on {self.whole.samples} samples")
+        self.verdict = self.whole.judge(outcome.policy, self.run.afterwards())
+        self.judge_seconds = self.run.seconds - began
+        upper = self._at_most(self.verdict)
+        if self.policy is None or upper < self.upper:
+            self.policy, self.upper = outcome.policy, upper
+        self.run.report(
+            f"{self.active.size} of {self.whole.samples} samples", Interval.expected(self.lower, self.upper)
+        )
+        least = float(self.verdict.optimal.min())
+        return Status.SOLVED if self.solver.is_close(self.lower, self.upper, least) else None
+
+    def _figures(self, verdict: Evaluation) -> Array:  # [K]
+        return verdict.regret if self.solver.objective == "regret" else verdict.value
+
+    def _at_most(self, verdict: Evaluation) -> float:
+        """Return a proved upper bound on the objective of a judged policy over all samples."""
+        if self.solver.tail is None and self.solver.objective == "regret":
+            return verdict.at_most
+        return worst_mean(self._figures(verdict), self.cap) + verdict.error
+
+    def _exchange(self, outcome: Outcome) -> bool:
+        """Let idle samples go, and the worst of the others come; return whether any came."""
+        figure, cap = self._figures(self.verdict), self.cap
+        own = worst_belief(figure[self.active], cap[self.active])
+        level = figure[self.active][own > 0].min()
+        outside = np.ones(self.whole.samples, bool)
+        outside[self.active] = False
+        worse = np.flatnonzero(outside & (cap > 0) & (figure > level))
+        worse = worse[np.argsort(-figure[worse], kind="stable")]
+        wanted = ADDED if self.solver.tail is None else max(ADDED, int(ADDED_PART * worse.size))
+        kept = self.active[~self._leaving(outcome, own)] if worse.size else self.active
+        self.active = np.sort(np.concatenate([kept, worse[:wanted]]))
+        return bool(worse.size)
+
+    def _leaving(self, outcome: Outcome, own: Array) -> Array:
+        """Return which active samples have not mattered for some rounds; those that came back stay."""
+        proof = outcome.certificate
+        belief = np.zeros(own.size) if proof is None else proof.belief
+        matters = (np.maximum(belief, own) >= LITTLE * self.cap[self.active]) | (self.idle[self.active] < 0)
+        self.idle[self.active] = np.where(matters, np.minimum(self.idle[self.active], 0), self.idle[self.active] + 1)
+        leaving = self.idle[self.active] >= IDLE_ROUNDS
+        self.idle[self.active[leaving]] = -1  # it stays if it comes back
+        return np.asarray(leaving)
+
+    def _outcome(self, status: Status) -> Outcome:
+        assert self.policy is not None
+        self.run.count("active samples", int(self.ever.sum()))
+        self.run.count("by counts", int(np.isinf(self.run.limits.seconds)))
+        what = self.solver.objective
+        objective = Interval.proved(self.lower, self.upper, f"the least {what}")
+        return Outcome(self.policy, objective, status, self.certificate)
