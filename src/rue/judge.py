@@ -85,8 +85,7 @@ class Evaluation:
 
     def quantile(self, level: float) -> float:
         """Return the least r such that the samples with a regret up to r have a probability of `level` or more."""
-        real_number("level", level, "0 to 1", 0, 1)
-        return risk.quantile(self.regret, self.weight, level)
+        return risk.quantile(self.regret, self.weight, risk.check_level(level))
 
     @property
     def worst_sample(self) -> int:

@@ -13,6 +13,9 @@ from rue._arrays import Array
 from rue._check import real_number
 
 SMALLEST = float(np.nextafter(0, 1))
+# What is told unless something else is asked for: the tail, and the levels of quantiles.
+USUAL_TAIL = 0.1
+USUAL_LEVELS = (0.5, 0.9, 0.99)
 
 
 def check_tail(tail: object) -> float:
@@ -23,8 +26,9 @@ def check_tail(tail: object) -> float:
 def tail_weight(value: Array, weight: Array, tail: float) -> Array:  # [K]
     """Return the b that makes Σ_k b_k value_k largest: weight/tail at the worst samples, and the rest at the next."""
     order = np.argsort(-value, kind="stable")
-    cap = weight[order] / tail
-    before = np.cumsum(cap) - cap
+    with np.errstate(over="ignore"):
+        cap = np.minimum(weight[order] / tail, 1.0)
+    before = np.concatenate([[0.0], np.cumsum(cap)[:-1]])
     share = np.zeros_like(cap)
     share[order] = np.clip(1.0 - before, 0.0, cap)
     return np.asarray(share / share.sum())
@@ -35,6 +39,11 @@ def tail_mean(value: Array, weight: Array, tail: float) -> float:
     return mean(value, tail_weight(value, weight, tail))
 
 
+def check_level(level: object) -> float:
+    """Return the level of a quantile, if it is one."""
+    return real_number("level", level, "0 to 1", 0, 1)
+
+
 def mean(value: Array, weight: Array) -> float:
     """Return the weighted mean; a value without weight does not count, even if it is infinite."""
     used = weight > 0
@@ -42,9 +51,13 @@ def mean(value: Array, weight: Array) -> float:
 
 
 def quantile(value: Array, weight: Array, level: float) -> float:
-    """Return the least value r such that at least `level` of the weight has values up to r."""
-    order = np.argsort(value, kind="stable")
+    """Return the least value r such that at least `level` of the weight has values up to r.
+
+    Values without weight do not count; level 0 gives the least of the others.
+    """
+    used = np.flatnonzero(weight > 0)
+    order = used[np.argsort(value[used], kind="stable")]
     reached = np.cumsum(weight[order])
     # Sums of weights may miss the level by rounding.
-    first = int(np.searchsorted(reached, level * (1 - 1e-12), side="left"))
+    first = int(np.searchsorted(reached, level * (1 - 1e-12) * reached[-1], side="left"))
     return float(value[order[min(first, order.size - 1)]])
