@@ -22,13 +22,16 @@ from rue.errors import BadInput
 from rue.formats.writing import write_text
 from rue.judge import Evaluation
 from rue.model import UMDP
+from rue.risk import USUAL_TAIL
 from rue.solution import Interval, Limits, Solution, Solver, Status
 from rue.solving import solve as run_solver
 from rue.table import Cell
 
+TAIL = f"tail {USUAL_TAIL:g}"
 LEGEND = (
-    "Regrets are exact: max regret is that of the worst sample, mean regret the average. 'at least' is a proved lower "
-    "bound on the max regret of every policy; the gap is how far the policy may be from the best."
+    "Regrets are exact: max regret is that of the worst sample, mean the average by the weights of the samples, tail the "
+    f"average of the worst {100 * USUAL_TAIL:g} %. 'at least' is a proved lower bound on the max regret of every policy; "
+    "the gap is how far the policy may be from the best."
 )
 OBJECTIVE = " 'objective' is an upper bound on what the solver minimises; for reg it bounds the regret."
 
@@ -141,9 +144,9 @@ class MethodComparison:
         graph = self.model.graph
         say(f"{self.text}: {graph.states} states, {graph.choices} choices, {self.model.samples} samples")
         # A terminal of 80 characters has room for one of the two.
-        last = ["objective"] if self.verdicts is None else ["test max", "test mean"]
+        last = ["mean", TAIL, "objective"] if self.verdicts is None else ["test max", "test mean", "test tail"]
         status = [] if all(solution.status is Status.SOLVED for solution in self.solutions) else ["status"]
-        columns = ["method", "max regret", "at least", "gap", "mean regret", *last, "seconds", *status]
+        columns = ["method", "max regret", "at least", "gap", *last, "seconds", *status]
         print_table(columns, [self._row(place)[: len(columns)] for place in range(len(self.solutions))])
         console().print(LEGEND + (OBJECTIVE if self.verdicts is None else ""), style="dim")
         if self.unseen is not None:
@@ -169,15 +172,15 @@ class MethodComparison:
         solution, regret = self.solutions[place], self.solutions[place].max_regret
         best = min(other.max_regret.upper for other in self.solutions)
         if self.verdicts is None:
-            last = [at_most(solution.objective.upper)]
+            last = [*map(number, (solution.mean_regret, solution.tail(USUAL_TAIL))), at_most(solution.objective.upper)]
         else:
-            last = [number(self.verdicts[place].max_regret), number(self.verdicts[place].mean_regret)]
+            test = self.verdicts[place]
+            last = [*map(number, (test.max_regret, test.mean_regret, test.tail(USUAL_TAIL)))]
         return [
             parsing.short_name(solution.solver),
             Cell(number(regret.upper), best=regret.upper == best),
             at_least(regret.lower),
             percent(solution.gap),
-            number(solution.mean_regret),
             *last,
             f"{solution.seconds:.3f}",
             solution.status.value,
