@@ -199,8 +199,9 @@ def test_normalised_with_holes(rows, named):
 class TestTables:
     def test_by_hand(self, small):
         tables = make_tables(Results.of(small))
-        assert [one.kind for one in tables] == ["summary", "train by size", "test by size", "seconds by size",
-                                                "t train", "wilcoxon train", "t test", "wilcoxon test"]  # fmt: skip
+        assert [one.kind for one in tables] == ["summary", "spread", "train by size", "test by size",
+                                                "seconds by size", "t train", "wilcoxon train",
+                                                "t test", "wilcoxon test"]  # fmt: skip
         summary = table(tables, "summary")
         assert summary.columns == ("method", "problems", "max regret, train", "max regret, test", "seconds",
                                    "gap")  # fmt: skip

@@ -61,3 +61,13 @@ def quantile(value: Array, weight: Array, level: float) -> float:
     # Sums of weights may miss the level by rounding.
     first = int(np.searchsorted(reached, level * (1 - 1e-12) * reached[-1], side="left"))
     return float(value[order[min(first, order.size - 1)]])
+
+
+def spread(value: Array, weight: Array | None = None) -> dict[str, float]:
+    """Return the mean, the usual tail and two quantiles by name; without weights all values count alike."""
+    share = np.full(value.size, 1.0 / value.size) if weight is None else weight
+    return {
+        "mean": mean(value, share),
+        f"tail {USUAL_TAIL:g}": tail_mean(value, share, USUAL_TAIL),
+        **{f"quantile {level:g}": quantile(value, share, level) for level in USUAL_LEVELS[1:]},
+    }

@@ -29,9 +29,9 @@ from rue.table import Cell
 
 TAIL = f"tail {USUAL_TAIL:g}"
 LEGEND = (
-    "Regrets are exact: max regret is that of the worst sample, mean the average by the weights of the samples, tail the "
-    f"average of the worst {100 * USUAL_TAIL:g} %. 'at least' is a proved lower bound on the max regret of every policy; "
-    "the gap is how far the policy may be from the best."
+    "Regrets are exact: max regret is that of the worst sample, mean the average by the weights of the samples, tail "
+    f"the average of the worst {100 * USUAL_TAIL:g} %. 'at least' is a proved lower bound on the max regret of every "
+    "policy; the gap is how far the policy may be from the best."
 )
 OBJECTIVE = " 'objective' is an upper bound on what the solver minimises; for reg it bounds the regret."
 
@@ -136,8 +136,20 @@ class MethodComparison:
         if self.unseen is not None and self.verdicts is not None:
             facts["test"] = self.unseen.facts
             for method, verdict in zip(methods, self.verdicts, strict=True):
-                method["test"] = verdict_facts(self.unseen.model, verdict)
+                method["test"] = self._tested(self.unseen, verdict)
         return facts
+
+    @staticmethod
+    def _tested(unseen: Unseen, verdict: Evaluation) -> dict[str, Any]:
+        return {**verdict_facts(unseen.model, verdict), "scenario": unseen.scenario(verdict)}
+
+    def fresh_in_words(self) -> str:
+        """Return what is known of fresh samples for the best method, which the test samples did not choose."""
+        if self.unseen is None or self.verdicts is None:
+            return ""
+        best = min(range(len(self.solutions)), key=lambda place: self.solutions[place].max_regret.upper)
+        words = self.unseen.fresh_in_words(self._tested(self.unseen, self.verdicts[best]))
+        return f"{parsing.short_name(self.solutions[best].solver)}: {words}"
 
     def show(self) -> None:
         """Print all of it for people."""
@@ -151,6 +163,7 @@ class MethodComparison:
         console().print(LEGEND + (OBJECTIVE if self.verdicts is None else ""), style="dim")
         if self.unseen is not None:
             say(f"On test: {self.unseen}.", style="dim")
+            say(self.fresh_in_words())
         self._say_what_is_wrong()
         if self.not_run:
             say(f"Stopped by Ctrl-C; not run: {', '.join(self.not_run)}.")
@@ -193,5 +206,12 @@ class MethodComparison:
         names = distinct([parsing.short_name(solution.solver) for solution in self.solutions])
         judged = None if self.verdicts is None else dict(zip(names, self.verdicts, strict=True))
         tested = None if self.unseen is None else self.unseen.model
-        page = compare_page(self.text, self.model, dict(zip(names, self.solutions, strict=True)), tested, judged)
+        page = compare_page(
+            self.text,
+            self.model,
+            dict(zip(names, self.solutions, strict=True)),
+            tested,
+            judged,
+            fresh=self.fresh_in_words(),
+        )
         write_text(path, page)

@@ -33,8 +33,6 @@ from rue.risk import USUAL_TAIL, check_tail
 from rue.solution import Limits, Solution, Solver
 from rue.solving import solve as run_solver
 
-MOST_WORTH = 5  # samples of which it is printed what they are worth to know
-
 
 def solve(
     model: Model,
@@ -119,10 +117,9 @@ def evaluate(
     if as_json:
         print_json(facts)
     elif unseen is None:
-        _print_verdict(facts)
-        _say_what_knowledge_is_worth(facts)
+        _print_verdict(facts, knowledge=True)
     else:
-        _print_verdict(facts["test"])
+        _print_verdict(facts["test"], knowledge=False)
         say(unseen.in_words(facts))
 
 
@@ -202,7 +199,7 @@ def _print_solution(model: UMDP, solution: Solution, facts: Mapping[str, Any]) -
         "seconds": f"{solution.seconds:.3g}",
     })  # fmt: skip
     weights = {"weight": solution.weight} if solution.weight else {}
-    print_samples(("sample", *weights, "regret"), names, *weights.values(), solution.regret)
+    print_samples(names, {**weights, "regret": solution.regret})
 
 
 def _objective(solution: Solution) -> str:
@@ -215,25 +212,20 @@ def _objective(solution: Solution) -> str:
     return f"{solution.solver.measures}{change}: at most {at_most(high)}{least}"
 
 
-def _print_verdict(facts: Mapping[str, Any]) -> None:
+def _print_verdict(facts: Mapping[str, Any], *, knowledge: bool) -> None:
+    """Print an evaluation; with `knowledge`, also what it is worth to know the true sample."""
     names = facts["samples"]
     figures = {"weight": facts["weight"]} if "weight" in facts else {}
     figures |= {"cost": facts["value"], "optimal": facts["optimal"], "regret": facts["regret"]}
-    print_samples(("sample", *figures), names, *figures.values())
+    print_samples(names, figures | ({"worth knowing": facts["value_of_knowing"]} if knowledge else {}))
     tail, quantiles = spread_words(facts)
     say(
         f"max regret {number(facts['max_regret'])} in sample {names[facts['worst_sample']]}, mean "
         f"{number(facts['mean_regret'])}, {tail}; {quantiles}; every figure is exact to {facts['error']:.1e}"
     )
+    if knowledge:
+        say(
+            f"To know the true sample would save {number(facts['value_of_perfect_information'])} on average, the mean "
+            "regret; to know whether it is a certain one, at least what the last column says."
+        )
     say_diagnosis(facts["diagnosis"])
-
-
-def _say_what_knowledge_is_worth(facts: Mapping[str, Any]) -> None:
-    """Print what perfect information is worth, and which samples one would most like to know of."""
-    worth = facts["value_of_knowing"]
-    most = sorted((k for k, value in enumerate(worth) if value > 0), key=lambda k: -worth[k])[:MOST_WORTH]
-    parts = ", ".join(f"{facts['samples'][k]}: {number(worth[k])}" for k in most)
-    say(
-        f"To know the true sample is worth {number(facts['value_of_perfect_information'])} on average to who follows "
-        "this policy, its mean regret" + (f"; to know whether it is this one, at least: {parts}" if parts else "")
-    )

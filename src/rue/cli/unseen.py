@@ -11,7 +11,7 @@ from rue.certificate import model_fingerprint
 from rue.cli.printing import number, rounded
 from rue.description import common_samples, duplicate_samples
 from rue.errors import BadInput
-from rue.guarantees import USUAL_CONFIDENCE, least_samples
+from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, least_samples
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.solution import Solution
@@ -43,7 +43,12 @@ class Unseen:
         seen = self.facts["seen_before"]
         return f"{self.model.samples} samples, {seen or 'none'} of which the methods have seen"
 
-    def scenario(self, verdict: Evaluation, confidence: float, probability: float) -> dict[str, Any] | None:
+    def scenario(
+        self,
+        verdict: Evaluation,
+        confidence: float = USUAL_CONFIDENCE,
+        probability: float = USUAL_PROBABILITY,
+    ) -> dict[str, Any] | None:
         """Return what is known of the regret in a fresh sample, or None if nothing is.
 
         How likely it is to be above all of these, and above which level it is with at most some probability; either may
@@ -63,24 +68,30 @@ class Unseen:
 
     def in_words(self, facts: Mapping[str, Any]) -> str:
         """Return the same as text, with the max regret in the samples of the model."""
-        scenario, test = facts["test"]["scenario"], facts["test"]
         planned = (
             f"In the {len(facts['samples'])} samples of the model the max regret is {number(facts['max_regret'])}."
         )
+        return f"{planned} {self.fresh_in_words(facts['test'])}"
+
+    def fresh_in_words(self, test: Mapping[str, Any]) -> str:
+        """Return what is known of the regret in a fresh sample as text, or why nothing is."""
+        scenario = test["scenario"]
         if scenario is None:
             reason = self.objection or "the policy may miss the goal in some of these"
-            return f"{planned} Nothing is said about fresh samples: {reason}."
+            return f"Nothing is said about fresh samples: {reason}."
         known = []
         if scenario["exceeds_max_regret_at_most"] is not None:
             known.append(_at_most(test["max_regret"], scenario["exceeds_max_regret_at_most"]))
         if scenario["level"] is not None:
             known.append(_at_most(scenario["level"], scenario["probability"]))
-        words = f"{planned} With {100 * scenario['confidence']:g} % confidence, a fresh sample has {known[0]}."
+        words = f"With {100 * scenario['confidence']:g} % confidence, a fresh sample has {known[0]}."
         if len(known) > 1:
-            words += f" With the same confidence, it has {known[1]}."
-        elif scenario["level"] is None:
+            return f"{words} With the same confidence, it has {known[1]}."
+        if scenario["level"] is None:
             needed = least_samples(probability=scenario["probability"], confidence=scenario["confidence"])
-            words += f" For a probability of at most {_percent(scenario['probability'])} it takes {needed} samples."
+            return (
+                f"{words} For a probability of at most {_percent(scenario['probability'])} it takes {needed} samples."
+            )
         return words
 
 
