@@ -712,7 +712,7 @@ def test_bad_tails_and_probabilities_are_told_in_one_line(run):
         ("--tail", "0"): "tail is 0.0; expected above 0 and at most 1",
         ("--tail", "1.5"): "tail is 1.5; expected above 0 and at most 1",
         ("--probability", "0.1"): "a probability or --independent is given; expected them with --test only",
-        ("--test", "9", "--probability", "0"): "probability is 0.0; expected above 0 and below 1",
+        ("--test", "9", "--probability", "0"): "probability is 0.0; expected 1e-15 or more, and below 1",
     }.items():
         done = run("evaluate", GRID, "s.rue", *words, status=2)
         assert line in done.err and done.err.count("\n") == 1

@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,6 +128,30 @@ def test_scenario_bounds_grow_with_the_active_set_and_shrink_with_samples():
         assert more == sorted(more, reverse=True)
 
 
+def cells_of(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_tables_of_the_docs():
+    lines = (Path(__file__).parent.parent / "docs" / "worlds.md").read_text(encoding="utf-8").splitlines()
+    shares = [float(cell.rstrip(" %")) / 100 for cell in cells_of(next(x for x in lines if x.startswith("| ε")))[1:]]
+    needed = cells_of(next(line for line in lines if line.startswith("| samples, none above")))[1:]
+    assert needed == [f"{rue.least_samples(probability=share):,}" for share in shares]
+    above = cells_of(next(line for line in lines if line.startswith("| of 1,000 samples")))[1:]
+    known = [most_above(samples=1000, probability=share) for share in shares]
+    assert above == ["–" if count is None else str(count) for count in known]
+    first = next(number for number, line in enumerate(lines) if line.startswith("| k | N = 100"))
+    sizes = [int(cell.removeprefix("N = ").replace(",", "")) for cell in cells_of(lines[first])[1:]]
+    for line in lines[first + 2 : first + 6]:
+        active, *said = cells_of(line)
+        for size, text in zip(sizes, said, strict=True):
+            if int(active) >= size:
+                assert text == "–"
+            else:  # rounded up to two digits
+                bound = rue.scenario_bound(samples=size, active=int(active))
+                assert bound <= float(text.rstrip(" %")) / 100 <= 1.1 * bound
+
+
 def test_scenario_bounds_that_the_docs_show():
     assert rue.scenario_bound(samples=1000, active=37) == pytest.approx(0.0573, abs=1e-4)
     assert rue.scenario_bound(samples=1000, active=37, general=True) == pytest.approx(0.1579, abs=1e-4)
@@ -245,14 +270,14 @@ def test_bad_probabilities(probability):
         lambda: rue.least_samples(probability=probability),
         lambda: coverage.as_verdict(np.ones(5)).level(probability),
     ):
-        with pytest.raises(rue.BadInput, match=r"^probability is .*; expected above 0 and below 1$"):
+        with pytest.raises(rue.BadInput, match=r"^probability is .*; expected 1e-15 or more, and below 1$"):
             call()
 
 
 @pytest.mark.parametrize(
     ("call", "line"),
     [
-        (lambda: rue.exceedance_bound(samples=0, above=0), "samples is 0; expected a whole number, 1 or more"),
+        (lambda: rue.exceedance_bound(samples=0, above=0), "samples is 0; expected 1 to 10000000"),
         (lambda: rue.exceedance_bound(samples=5, above=6), "above is 6; expected 0 to 5"),
         (lambda: rue.exceedance_bound(samples=5, above=1.5), "above is 1.5; expected a whole number from 0 to 5"),
         (lambda: rue.scenario_bound(samples=5, active=6), "active is 6; expected 0 to 5"),

@@ -34,13 +34,14 @@ import math
 import numpy as np
 
 from rue._arrays import Array
-from rue._check import real_number, whole_number
+from rue._check import flag, real_number, whole_number
 
 USUAL_CONFIDENCE = 0.95
 USUAL_PROBABILITY = 0.05
 # What rounding may take from δ, as a fraction, and from the logarithm of a sum of binomials, as a part of the largest.
 ROUNDING = 1e-12
 HALVINGS = 200
+MOST_SAMPLES, LEAST_PROBABILITY = 10_000_000, 1e-15
 
 
 def exceedance_bound(*, samples: int, above: int, confidence: float = USUAL_CONFIDENCE) -> float:
@@ -49,7 +50,7 @@ def exceedance_bound(*, samples: int, above: int, confidence: float = USUAL_CONF
     This is true if the samples are independent draws from where the fresh sample comes from, had no part in making the
     policy, and did not choose r; or if r is the level above which `above` of them are, a number fixed beforehand.
     """
-    size = whole_number("samples", samples, 1)
+    size = whole_number("samples", samples, 1, MOST_SAMPLES)
     over = whole_number("above", above, 0, size)
     return _clopper_pearson(size, over, _delta(confidence))
 
@@ -59,7 +60,7 @@ def most_above(*, samples: int, probability: float, confidence: float = USUAL_CO
 
     None if there are too few samples: not even their maximum has such a probability, with that confidence.
     """
-    size = whole_number("samples", samples, 1)
+    size = whole_number("samples", samples, 1, MOST_SAMPLES)
     least, delta = _probability(probability), _delta(confidence)
     low, high = -1, size  # low is allowed, high is not
     while high - low > 1:
@@ -83,9 +84,10 @@ def scenario_bound(*, samples: int, active: int, confidence: float = USUAL_CONFI
     the level is the largest regret over all samples. `general` is for other ways to find a policy from some samples
     that would have found the same one from `active` of them alone, and is the weaker bound.
     """
-    size = whole_number("samples", samples, 1)
+    size = whole_number("samples", samples, 1, MOST_SAMPLES)
     used = whole_number("active", active, 0, size)
     delta = _delta(confidence)
+    flag("general", general)
     if used == size:
         return 1.0
     return _any_compression(size, used, delta) if general else _by_preference(size, used, delta)
@@ -99,13 +101,13 @@ def count_above(regret: Array, level: float) -> int:
 def _delta(confidence: object) -> float:
     """Return 1 − confidence, a little less, so that rounding does no harm."""
     wanted = "above 0 and below 1"
-    one_sided = real_number("confidence", confidence, wanted, np.nextafter(0, 1), np.nextafter(1, 0))
+    one_sided = real_number("confidence", confidence, wanted, math.nextafter(0, 1), math.nextafter(1, 0))
     return (1.0 - one_sided) * (1 - ROUNDING)
 
 
 def _probability(probability: object) -> float:
-    wanted = "above 0 and below 1"
-    return real_number("probability", probability, wanted, np.nextafter(0, 1), np.nextafter(1, 0))
+    wanted = f"{LEAST_PROBABILITY:g} or more, and below 1"
+    return real_number("probability", probability, wanted, LEAST_PROBABILITY, math.nextafter(1, 0))
 
 
 def _clopper_pearson(size: int, above: int, delta: float) -> float:
