@@ -86,8 +86,11 @@ def test_classes_are_ordered(objective, model, steps):
     assume(math.isfinite(deterministic.objective.upper))
     slack = 1e-7 * max(1.0, deterministic.objective.upper)
     assert history.objective.lower <= stochastic.objective.upper + slack
-    assert history.objective.upper <= stochastic.objective.upper + slack
-    assert stochastic.objective.upper <= deterministic.objective.upper + slack
+    # The infimum may be that of ever longer ways, which no option reaches: then the upper ends are not proved to be it.
+    if history.status is rue.Status.SOLVED:
+        assert history.objective.upper <= stochastic.objective.upper + slack
+    if stochastic.status is rue.Status.SOLVED:
+        assert stochastic.objective.upper <= deterministic.objective.upper + slack
 
 
 @settings(max_examples=60)
