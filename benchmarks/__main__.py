@@ -8,6 +8,7 @@ from rich.console import Console
 from benchmarks import (
     adaptive,
     cold,
+    coverage,
     fixed_belief,
     growth,
     hidden,
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "cold": cold.run,
     "limits": limits.run,
     "interrupts": interrupts.run,
+    "coverage": coverage.run,
 }
 
 

@@ -508,6 +508,40 @@ def test_a_finite_regret_in_an_infeasible_game_is_told_apart(run):
     assert "clash" not in done.words
 
 
+@pytest.fixture
+def few():
+    """A method that says that three samples were active, and that no clock ended it."""
+
+    class Few(rue.Average):
+        name = "few"
+
+        def run(self, model, run):
+            run.count("active samples", 3)
+            run.count("by counts")
+            return super().run(model, run)
+
+    yield
+    rue.Solver.known.pop("few")
+
+
+@pytest.mark.usefixtures("few")
+def test_solve_tells_of_fresh_samples_where_few_independent_ones_decide(run):
+    drawn = "medical:samples=80,seed=1"
+    scenario = run("solve", drawn, "--method", "few", "--json").json["scenario"]
+    bound = rue.scenario_bound(samples=80, active=4)
+    assert scenario == {"confidence": 0.95, "samples": 80, "active": 3, "exceeds_max_regret_at_most": bound}
+    said = "the policy follows from 3 of 80 independent samples, and no other one is worse."
+    words = run("solve", drawn, "--method", "few").words
+    assert said in words and "With 95 % confidence, a fresh sample has more regret than" in words
+    # How the samples of a file were chosen is not known, and selected ones are no draws.
+    rue.save("m.rue", parsing.read_model(drawn))
+    for silent in (["m.rue"], [drawn + ",pool=100"], ["glider:samples=12,seed=1,width=4,height=4"]):
+        assert run("solve", *silent, "--method", "few", "--json").json["scenario"] is None
+        assert "confidence" not in run("solve", *silent, "--method", "few").words
+    assert said in run("solve", "m.rue", "--method", "few", "--independent").words
+    assert run("solve", drawn, "--method", "average", "--json").json["scenario"] is None
+
+
 # evaluate
 
 
@@ -622,6 +656,68 @@ def test_a_policy_that_misses_the_goal_promises_nothing(run):
     assert "∞" in words and "confidence" not in words
 
 
+def test_a_level_is_told_even_if_some_test_samples_miss_the_goal(run):
+    builder = rue.Builder(samples=400)
+    ways = {"a": [1.0] + [0.5] * 399, "b": [0.0] + [0.5] * 399}
+    builder.add("a", "try", ways, cost=1.0).add("a", "go", {"b": 1.0}, cost=4.0).goal("b")
+    rue.save("t.rue", builder.build())
+    rue.save("m.rue", builder.build().subset([1]))
+    rue.save("p.rue", rue.Policy.stationary(builder.build(), [0, 0]))
+    test = run("evaluate", "m.rue", "p.rue", "--test", "t.rue", "--independent", "--json").json["test"]
+    assert test["scenario"]["exceeds_max_regret_at_most"] is None and test["scenario"]["level"] == 0.0
+    assert number(test["max_regret"]) == math.inf and test["quantiles"]["0.99"] == 0.0
+    words = run("evaluate", "m.rue", "p.rue", "--test", "t.rue", "--independent").words
+    assert "a fresh sample has more regret than 0 with a probability of at most 5 %." in words
+
+
+def test_evaluate_tells_the_level_that_few_fresh_samples_exceed(run):
+    run("solve", GRID, "-o", "s.rue")
+    arguments = ["evaluate", GRID, "s.rue", "--test", "200", "--probability", "0.1"]
+    test = run(*arguments, "--json").json["test"]
+    verdict = rue.evaluate(
+        rue.domains.Disaster(width=5, height=4, seed=2).sample(200, seed=3), rue.load("s.rue").policy
+    )
+    assert test["scenario"]["level"] == verdict.level(0.1, 0.95) and test["scenario"]["probability"] == 0.1
+    assert "With the same confidence, it has more regret than" in run(*arguments).words
+    few = run("evaluate", GRID, "s.rue", "--test", "20").words
+    assert few.endswith("For a probability of at most 5 % it takes 59 samples.")
+    rue.save("t.rue", rue.domains.Disaster(width=5, height=4, seed=2).sample(9, seed=9).with_weight(range(9)))
+    words = run("evaluate", GRID, "s.rue", "--test", "t.rue", "--independent").words
+    assert "Nothing is said about fresh samples: the test samples have weights, which draws do not have." in words
+
+
+def test_evaluate_tells_mean_tail_and_quantiles_by_weights(run):
+    model = weather().with_weight([1, 2, 5])
+    rue.save("w.rue", model)
+    rue.save("bridge.rue", rue.Policy.stationary(model, BRIDGE))
+    facts = run("evaluate", "w.rue", "bridge.rue", "--tail", "0.8", "--json").json
+    assert facts["weight"] == [0.125, 0.25, 0.625]
+    assert facts["mean_regret"] == facts["value_of_perfect_information"] == pytest.approx(3.0)
+    assert facts["tail_regret"] == {"0.8": pytest.approx(3.75)}
+    assert facts["quantiles"] == {"0.5": pytest.approx(4), "0.9": pytest.approx(4), "0.99": pytest.approx(4)}
+    assert facts["value_of_knowing"] == pytest.approx([0.5, 0.0, 2.5])
+    words = run("evaluate", "w.rue", "bridge.rue", "--tail", "0.8").words
+    assert "sample weight cost optimal regret worth knowing dry year 0.125 5 1 4 0.5 wet year 0.25 5 5 0 0" in words
+    assert "mean 3, 3.75 in the worst 80 %; 90 % have at most 4, 99 % have at most 4;" in words
+    assert "To know the true sample would save 3 on average, the mean regret;" in words
+    run("solve", "w.rue", "--method", "average", "-o", "s.rue")
+    solved = run("solve", "w.rue", "--method", "average", "--json").json
+    assert solved["weight"] == [0.125, 0.25, 0.625] and list(rue.load("s.rue").weight) == solved["weight"]
+    assert "dry year 0.125 4" in run("solve", "w.rue", "--method", "average").words
+
+
+def test_bad_tails_and_probabilities_are_told_in_one_line(run):
+    run("solve", GRID, "-o", "s.rue")
+    for words, line in {
+        ("--tail", "0"): "tail is 0.0; expected above 0 and at most 1",
+        ("--tail", "1.5"): "tail is 1.5; expected above 0 and at most 1",
+        ("--probability", "0.1"): "a probability or --independent is given; expected them with --test only",
+        ("--test", "9", "--probability", "0"): "probability is 0.0; expected 1e-15 or more, and below 1",
+    }.items():
+        done = run("evaluate", GRID, "s.rue", *words, status=2)
+        assert line in done.err and done.err.count("\n") == 1
+
+
 def test_bad_test_sets_are_told_in_one_line(run):
     run("solve", GRID, "-o", "s.rue")
     builder = rue.Builder(samples=1).add("a", "go", {"b": 1.0}, cost=1.0).goal("b")
@@ -644,8 +740,11 @@ def test_compare_on_fresh_draws(run):
     facts = run("compare", GRID, "--methods", "reg,average", "--test", "30", "--json").json
     assert facts["test"] == {"test": "30", "seen_before": 0}
     assert all(len(method["test"]["regret"]) == 30 for method in facts["methods"])
-    words = run("compare", GRID, "--methods", "reg,average", "--test", "30").words
+    assert all(method["test"]["scenario"]["samples"] == 30 for method in facts["methods"])
+    words = run("compare", GRID, "--methods", "reg,average", "--test", "30", "--report", "r.html").words
     assert "test max" in words and "On test: 30 samples, none of which the methods have seen." in words
+    said = "reg-d1: With 95 % confidence, a fresh sample has more regret than"
+    assert said in words and said in Path("r.html").read_text(encoding="utf-8")
 
 
 def test_plot_draws_maps_regrets_and_bounds(run):
@@ -781,7 +880,7 @@ def test_evaluate_names_samples_and_says_infinity(run):
     assert facts["worst_sample"] == 1
     assert facts["optimal"] == pytest.approx([1.0, 5.0, 1.0])
     words = run("evaluate", "w.rue", "ford.rue").words
-    assert "dry year 1 1 0 wet year ∞ 5 ∞ dry again 1 1 0" in words
+    assert "dry year 1 1 0 0 wet year ∞ 5 ∞ ∞ dry again 1 1 0 0" in words
     assert "max regret ∞ in sample wet year" in words
     rue.save("bridge.rue", rue.Policy.stationary(model, BRIDGE))
     assert "max regret 4 in sample dry year, mean 2.6667" in run("evaluate", "w.rue", "bridge.rue").words
@@ -824,7 +923,7 @@ def test_compare_loses_nothing_when_it_is_piped(run, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     done = run("compare", GRID, "--seconds", 0, status=1)
     assert "…" not in done.out
-    for heading in ("method", "max regret", "at least", "gap", "mean regret", "objective", "seconds", "status"):
+    for heading in ("method", "max regret", "at least", "gap", "mean", "tail 0.1", "objective", "seconds", "status"):
         assert heading in done.out
     assert done.out.count("time_limit\n") == len(parsing.METHODS)
 
@@ -843,9 +942,9 @@ def test_a_narrow_terminal_loses_no_method_and_no_column(run, monkeypatch, width
     assert all(len(line) <= width for i in tables for line in lines[i : i + 5])
     assert [line.split()[0] for i in tables for line in lines[i + 1 : i + 5]] == list(methods) * len(tables)
     columns = [name for i in tables for name in re.split(r"  +", lines[i].strip())[1:]]
-    last = ["test max", "test mean"] if test else ["objective"]
+    last = ["test max", "test mean", "test tail"] if test else ["mean", "tail 0.1", "objective"]
     status = ["status"] if seconds == 0 else []
-    assert columns == ["max regret", "at least", "gap", "mean regret", *last, "seconds", *status]
+    assert columns == ["max regret", "at least", "gap", *last, "seconds", *status]
     if width == 100:
         assert len(tables) == 1
     for place, method in enumerate(methods):
@@ -1154,3 +1253,37 @@ def test_ctrl_c_twice_breaks_off(tmp_path):
     assert done.out == ""
     assert "Traceback" not in done.err
     assert not (tmp_path / "s.rue").exists()
+
+
+# convert --weights
+
+
+def test_convert_gives_a_model_weights(run):
+    rue.save("m.rue", weather())
+    Path("w.csv").write_text("sample,weight\nwet year,2\ndry year,1\n2,5\n")
+    run("convert", "m.rue", "w.rue", "--weights", "w.csv")
+    assert rue.load("w.rue").weight.tolist() == [0.125, 0.25, 0.625]
+    assert "weights dry again: 0.625, wet year: 0.25, dry year: 0.125" in run("info", "w.rue").words
+    assert run("info", "w.rue", "--json").json["weights"]["wet year"] == 0.25
+    assert "weights" not in run("info", "m.rue", "--json").json
+    run("convert", "w.rue", "again.rue")
+    assert rue.load("again.rue").weight.tolist() == [0.125, 0.25, 0.625]
+    many = "medical:samples=20,seed=1"
+    rue.save("many.rue", parsing.read_model(many).with_weight(range(20)))
+    assert (
+        "19: 0.1, 18: 0.094737, 17: 0.089474, 16: 0.084211, 15: 0.078947, and 15 more" in run("info", "many.rue").words
+    )
+
+
+def test_bad_weights_are_told_in_one_line(run):
+    rue.save("m.rue", weather())
+    rue.save("p.rue", rue.Policy.stationary(weather(), BRIDGE))
+    Path("w.csv").write_text("sample,weight\ndry year,1\nwet yeer,1\n")
+    for words, line in {
+        ("m.rue", "w.rue", "--weights", "w.csv"): "w.csv, line 3: unknown sample 'wet yeer'; did you mean 'wet year'?",
+        ("m.rue", "w.rue", "--weights", "none.csv"): "none.csv: there is no such file",
+        ("p.rue", "w.rue", "--weights", "w.csv"): "p.rue: it holds a Policy; expected a model for --weights",
+    }.items():
+        done = run("convert", *words, status=2)
+        assert line in done.err and done.err.count("\n") == 1
+        assert not Path("w.rue").exists()

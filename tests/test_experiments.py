@@ -375,6 +375,12 @@ def test_a_record_tells_all(reference, spec):
     test = rue.domains.Disaster(width=3, height=3, seed=0).sample(10, seed=1)
     assert record["regret"] == rue.evaluate(train, solution.policy).regret.tolist()
     assert record["test"]["regret"] == rue.evaluate(test, solution.policy).regret.tolist()
+    for part, judged in (
+        (record, rue.evaluate(train, solution.policy)),
+        (record["test"], rue.evaluate(test, solution.policy)),
+    ):
+        assert part["spread"]["mean"] == judged.mean_regret and part["spread"]["tail 0.1"] == judged.tail(0.1)
+        assert part["spread"]["quantile 0.99"] == judged.quantile(0.99)
     assert record["max_regret"][1] == pytest.approx(max(record["regret"]), rel=1e-9) and record["status"] == "solved"
     assert record["task"]["parameters"]["steps"] == 1 and record["task"]["seconds"] == 30
     assert {"python", "numpy", "numba", "highspy", "rue"} <= record["versions"].keys()

@@ -45,6 +45,7 @@ COUNTS = rue.count_transitions(ROWS, initial="a", goals=["end"])
 TRANSITION = np.zeros((1, 2, 1, 2))
 TRANSITION[0, 0, 0, 1] = 1.0
 VALUES = rue.optimal_values(MODEL)
+VERDICT = rue.evaluate(MODEL, POLICY)
 
 
 def values_of(thing: object) -> dict[str, Any]:
@@ -66,6 +67,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "UMDP.subset": (MODEL.subset, {"samples": [0]}),
     "UMDP.with_discount": (MODEL.with_discount, {"discount": 0.5}),
+    "UMDP.with_weight": (MODEL.with_weight, {"weight": [1.0, 2.0]}),
     "Graph": (rue.Graph, values_of(GRAPH)),
     "Policy": (rue.Policy, values_of(POLICY)),
     "Policy.stationary": (rue.Policy.stationary, {"model": MODEL, "actions": [1, 0, 0]}),
@@ -73,7 +75,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Policy.from_weights": (rue.Policy.from_weights, {"graph": GRAPH, "weight": [0.5, 0.5, 1.0]}),
     "Policy.from_json": (rue.Policy.from_json, {"text": POLICY.to_json()}),
     "Policy.from_csv": (rue.Policy.from_csv, {"text": POLICY.to_csv(), "model": MODEL}),
-    "Builder": (rue.Builder, {"samples": 2, "discount": 0.5}),
+    "Builder": (rue.Builder, {"samples": 2, "weight": [1.0, 2.0], "discount": 0.5}),
     "Builder.add": (
         lambda **given: rue.Builder(2).add(**given).goal("b").build(),
         {"state": "a", "action": "go", "outcomes": {"b": [1.0, 1.0]}, "cost": 1.0},
@@ -142,6 +144,17 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "episode": "e", "end": "end", "unfinished": "drop", "encoding": "utf-8",
         },
     ),
+    "read_weights": (rue.read_weights, {"path": "weights.csv", "model": MODEL}),
+    "exceedance_bound": (rue.exceedance_bound, {"samples": 5, "above": 1, "confidence": 0.9}),
+    "least_samples": (rue.least_samples, {"probability": 0.1, "confidence": 0.9}),
+    "scenario_bound": (rue.scenario_bound, {"samples": 5, "active": 1, "confidence": 0.9, "general": False}),
+    "evaluate.exceedance": (VERDICT.exceedance, {"confidence": 0.9, "level": 1.0}),
+    "evaluate.level": (VERDICT.level, {"probability": 0.1, "confidence": 0.9}),
+    "evaluate.tail": (VERDICT.tail, {"alpha": 0.1}),
+    "evaluate.quantile": (VERDICT.quantile, {"level": 0.1}),
+    "solve.tail": (SOLUTION.tail, {"alpha": 0.1}),
+    "solve.quantile": (SOLUTION.quantile, {"level": 0.1}),
+    "solve.exceedance": (SOLUTION.exceedance, {"confidence": 0.9}),
     "visits.expected_visits": (rue.visits.expected_visits, {"model": MODEL, "policy": POLICY, "sample": 0}),
     "visits.distribution_after": (
         rue.visits.distribution_after, {"model": MODEL, "policy": POLICY, "sample": 0, "steps": [1, 2]},
@@ -169,6 +182,7 @@ def attempts(name: str) -> Iterator[tuple[str, Any]]:
 def test_odd_arguments_are_refused_in_one_line(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("log.csv").write_text("state,action,cost,next_state,e\na,go,1,b,1\nb,go,1,end,1\n")
+    Path("weights.csv").write_text("sample,weight\n0,1\n1,2\n")
     rue.save("policy.csv", POLICY)
     call, sound = CALLS[name]
     call(**sound)

@@ -199,8 +199,9 @@ def test_normalised_with_holes(rows, named):
 class TestTables:
     def test_by_hand(self, small):
         tables = make_tables(Results.of(small))
-        assert [one.kind for one in tables] == ["summary", "train by size", "test by size", "seconds by size",
-                                                "t train", "wilcoxon train", "t test", "wilcoxon test"]  # fmt: skip
+        assert [one.kind for one in tables] == ["summary", "spread", "train by size", "test by size",
+                                                "seconds by size", "t train", "wilcoxon train",
+                                                "t test", "wilcoxon test"]  # fmt: skip
         summary = table(tables, "summary")
         assert summary.columns == ("method", "problems", "max regret, train", "max regret, test", "seconds",
                                    "gap")  # fmt: skip
@@ -213,6 +214,24 @@ class TestTables:
         assert cell(table(tables, "train by size"), "reg-d1", "10×10").text == "0.250"
         assert cell(table(tables, "train by size"), "adaptive", "10×10").text == "–"
         assert cell(table(tables, "seconds by size"), "reg-d1", "4×4").text == "2.00"
+
+    def test_mean_tail_and_quantile_are_divided_like_the_maximum(self):
+        spread = {"mean": 1.0, "tail 0.1": 1.5, "quantile 0.9": 1.75, "quantile 0.99": 2.0}
+        tested = {"max_regret": 4.0, "regret": [4.0, 0.0], "spread": spread}
+        runs = [
+            record("reg-d1", "seed=0", 2.0, 4.0, regret=[2.0, 1.0]) | {"test": tested},
+            record("robust", "seed=0", 8.0, 8.0, regret=[8.0] + [0.0] * 19),  # of an earlier version: alike
+            record("average", "seed=0", None, 0.0),
+        ]
+        shown = table(make_tables(Results.of(runs)), "spread")
+        assert shown.columns == (
+            "method", "mean, train", "tail 0.1, train", "mean, test", "tail 0.1, test", "quantile 0.99, test",
+        )  # fmt: skip
+        cells = {row.name: [one.text for one in row.cells] for row in shown.rows}
+        assert cells["reg-d1"] == ["0.188", "0.250", "0.125", "0.188", "0.250"]
+        assert cells["robust"] == ["0.050", "0.500", "1.000", "1.000", "1.000"]
+        assert cells["average"] == ["–"] * 5
+        assert only(runs).spread["train", "quantile 0.9"][0, 0] == 2.0
 
     def test_notes_tell_what_the_table_does_not_show(self, small):
         notes = "\n".join(table(make_tables(Results.of(small)), "summary").notes)

@@ -11,7 +11,8 @@ from rue.build import Builder, Counts, count_transitions, from_counts, from_tran
 from rue.certificate import Certificate, verify
 from rue.diagnosis import Diagnosis, diagnose
 from rue.errors import BadFile, BadInput, Contradiction, NotProved, NotSolved, RueError, SolverFailed
-from rue.formats import load, read_log, save
+from rue.formats import load, read_log, read_weights, save
+from rue.guarantees import exceedance_bound, least_samples, scenario_bound
 from rue.judge import Evaluation, evaluate
 from rue.mixture import Mixture
 from rue.model import UMDP, Graph
@@ -83,13 +84,17 @@ __all__ = [
     "diagnose",
     "domains",
     "evaluate",
+    "exceedance_bound",
     "from_counts",
     "from_transitions",
+    "least_samples",
     "load",
     "lower_bound",
     "optimal_values",
     "read_log",
+    "read_weights",
     "save",
+    "scenario_bound",
     "select",
     "simulate",
     "solve",

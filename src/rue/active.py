@@ -28,7 +28,7 @@ from rue.certificate import Certificate
 from rue.judge import Evaluation, judge
 from rue.model import UMDP
 from rue.policy import Policy
-from rue.risk import worst_belief, worst_mean
+from rue.risk import caps_of, worst_belief, worst_mean
 from rue.solution import Inner, Interval, Limits, Outcome, Run, Status
 
 # Models with more samples are searched in parts.
@@ -109,11 +109,6 @@ class Whole:
     def of(cls, model: UMDP) -> "Whole":
         """Return the samples of a model."""
         return cls(model.samples, model.weight, model.subset, lambda policy, run: judge(model, policy, run))
-
-
-def caps_of(weight: Array, tail: float | None) -> Array:  # [K]
-    """Return the largest belief of each sample."""
-    return np.ones(weight.size) if tail is None else np.asarray(weight / tail)
 
 
 def has_parts(weight: Array, tail: float | None) -> bool:

@@ -4,8 +4,8 @@
 
     T(c, s') = mean over k of T_k(c, s'),      C̄(c) = mean over k of C̄_k(c)
 
-The objective is the value of its optimal policy in the averaged model. Choices that risk a dead end in some sample have
-infinite cost there. They are left out where that is possible.
+Means are by the weights of the samples. The objective is the value of its optimal policy in the averaged model. Choices
+that risk a dead end in some sample have infinite cost there. They are left out where that is possible.
 
 *Best MDP policy*: min over j of max over k of reg_k(π*_j), as the judge finds it. A policy that is improper in some
 sample has infinite regret. If several policies share the least max regret, the one with the lowest mean regret wins.
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rue._arrays import Array
 from rue.errors import BadInput
 from rue.fallbacks import infeasible
 from rue.judge import judge
@@ -39,7 +40,7 @@ class Average(Solver):
     def run(self, model: UMDP, run: Run) -> Outcome:
         """Average the samples and solve one MDP."""
         try:
-            mean = UMDP(model.graph, model.prob.mean(axis=1, keepdims=True), model.cost.mean(axis=1, keepdims=True))
+            mean = UMDP(model.graph, _mean(model, model.prob), _mean(model, model.cost))
         except BadInput:  # each sample has a proper policy, but the averaged model has none
             return infeasible(model, run)
         within = None
@@ -53,6 +54,13 @@ class Average(Solver):
             Interval(float(values.lower[initial, 0]), float(values.upper[initial, 0])),
             Status.SOLVED if values.complete else run.stop() or Status.SOLVED,
         )
+
+
+def _mean(model: UMDP, numbers: Array) -> Array:  # [n, 1]
+    """Return the mean over the samples, by their weights."""
+    if not model.is_weighted:
+        return np.asarray(numbers.mean(axis=1, keepdims=True))
+    return np.asarray((numbers * model.weight).sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)

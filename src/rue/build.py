@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue._arrays import Array, pointers, ranges
-from rue._check import check_memory, frozen_array, in_all, number_array, one_of, real_number, whole_number
+from rue._check import check_memory, frozen_array, in_all, labels, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
 from rue.errors import BadInput, argument
 from rue.flat import Flat, flat_indices
@@ -39,12 +39,22 @@ class Builder:
     >>> model = builder.build()
 
     States are numbered in the order in which they are first named, and so are actions. The initial state is the first
-    one unless `initial` says otherwise. `discount` makes a discounted problem of it (see `UMDP.with_discount`), in
-    which costs may be negative.
+    one unless `initial` says otherwise. `samples` is a number, or a list of names; `weight` has the probability of each
+    sample, all equal unless given. `discount` makes a discounted problem of it (see `UMDP.with_discount`), in which
+    costs may be negative.
     """
 
-    def __init__(self, samples: int = 1, *, discount: float | None = None) -> None:
-        self._samples = whole_number("samples", samples, 1)
+    def __init__(
+        self,
+        samples: int | Sequence[str] = 1,
+        *,
+        weight: ArrayLike | None = None,
+        discount: float | None = None,
+    ) -> None:
+        named = isinstance(samples, Sequence) and not isinstance(samples, str | bytes)
+        self._sample_label = labels("sample", samples) if named else None
+        self._samples = whole_number("samples", samples if self._sample_label is None else len(self._sample_label), 1)
+        self._weight = weight
         self._discount = discount
         self._state: dict[str, int] = {}
         self._action: dict[str, int] = {}
@@ -118,6 +128,8 @@ class Builder:
             initial=self._initial or 0,
             state_label=names,
             action_label=tuple(self._action),
+            sample_label=self._sample_label,
+            weight=self._weight,
         )
         return UMDP.from_flat(flat, self._discount)
 

@@ -68,7 +68,7 @@ from rue._threads import cores, in_parts
 from rue.certificate_kernels import Claims, GapModel, check_points
 from rue.errors import BadInput, NotProved, SolverFailed
 from rue.model import UMDP, Graph
-from rue.risk import check_tail
+from rue.risk import caps_of, check_tail
 
 # Twice the rounding error of one operation, so that products of such errors are covered as well.
 TWICE_ROUNDOFF = 2 * UNIT_ROUNDOFF
@@ -153,17 +153,18 @@ class Certificate:
 
         If the proof is about a part of the samples, the text holds only these.
         """
-        cap = _caps(model, self)
+        _check_types(model, self)
+        weight = _weight(model, self)
         model = _part(model, self)
-        _check_form(model, self, cap is not None)
+        _check_form(model, self, self.tail is not None)
         graph = model.graph
         arrays = {name: getattr(graph, name).tolist() for name in ("choice_ptr", "trans_ptr", "successor")}
         numbers = {"prob": model.prob.tolist(), "cost": model.cost.tolist(), "initial": graph.initial}
         proof = {name: getattr(self, name) for name in ("objective", "fingerprint", "bound")}
         left_out = {"sample"} if self.sums else {"sample", "sum_ptr", "sum_point", "sum_share"}
         proof |= {name: getattr(self, name).tolist() for name in _FIELDS if name not in left_out}
-        if cap is not None and self.tail is not None:
-            numbers["weight"], proof["tail"] = (cap * self.tail).tolist(), self.tail
+        if self.tail is not None:
+            numbers["weight"], proof["tail"] = weight.tolist(), self.tail
         # JSON knows no infinity.
         proof["potential"] = [[x if math.isfinite(x) else None for x in row] for row in proof["potential"]]
         header = {"format": "rue", "version": 1, "kind": "proof"}
@@ -203,7 +204,8 @@ def verify(model: UMDP, certificate: Certificate) -> float:
 
     Everything is worked out again from the model; nothing of the solvers, of the judge or of `rue.values` is used.
     """
-    cap = _caps(model, certificate)
+    _check_types(model, certificate)
+    cap = None if certificate.tail is None else caps_of(_weight(model, certificate), certificate.tail)
     proved = proved_by(_part(model, certificate), certificate, cap)
     if not proved >= certificate.bound:
         raise NotProved(f"the certificate claims a bound of {certificate.bound!r}; its points prove {proved!r}")
@@ -251,18 +253,19 @@ def _part(model: UMDP, certificate: Certificate) -> UMDP:
     return model.subset(certificate.sample) if certificate.sample.size else model
 
 
-def _caps(model: UMDP, certificate: Certificate) -> Array | None:  # [K]
-    """Return the largest belief that a tail allows for each sample that the certificate is about; None without one."""
+def _weight(model: UMDP, certificate: Certificate) -> Array:  # [K]
+    """Return the weights of the samples that a certificate is about."""
+    return np.asarray(model.weight[certificate.sample] if certificate.sample.size else model.weight)
+
+
+def _check_types(model: UMDP, certificate: Certificate) -> None:
+    """Refuse what is no model and no certificate, and a certificate about samples that the model does not have."""
     if not isinstance(model, UMDP):
         raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
     if not isinstance(certificate, Certificate):
         raise BadInput(f"the certificate is a {type(certificate).__name__}; expected a rue.Certificate")
     if certificate.sample.size:
         index_array("sample of the certificate", certificate.sample, model.samples)
-    if certificate.tail is None:
-        return None
-    weight = model.weight[certificate.sample] if certificate.sample.size else model.weight
-    return np.asarray(weight / certificate.tail)
 
 
 def _check_form(model: UMDP, certificate: Certificate, is_tail: bool) -> None:

@@ -21,6 +21,7 @@ def describe(model: UMDP) -> dict[str, Any]:
         "choices": graph.choices,
         "transitions": graph.transitions,
         "samples": model.samples,
+        **({"weights": weights_by_sample(model)} if model.is_weighted else {}),
         "memory": model.nbytes,
         "initial": graph.state_name(graph.initial),
         "goals": int(graph.goal.sum()),
@@ -32,6 +33,11 @@ def describe(model: UMDP) -> dict[str, Any]:
         "fingerprint": graph.fingerprint,
         "diagnosis": diagnosis.facts() if diagnosis.about_model() else None,
     }
+
+
+def weights_by_sample(model: UMDP) -> dict[str, float]:
+    """Return the probability of each sample by its name."""
+    return {model.sample_name(k): weight for k, weight in enumerate(model.weight.tolist())}
 
 
 def duplicate_samples(model: UMDP) -> list[list[str]]:

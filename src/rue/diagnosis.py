@@ -274,7 +274,8 @@ class Unfolded:
         prob = np.take_along_axis(model.prob[transitions], stand_in[owner[unfolded.trans_choice]], axis=1)
         cost = np.take_along_axis(model.cost[choices], stand_in[owner], axis=1)
         state = np.array([state for state, _ in pairs])
-        return cls(model, UMDP(unfolded, prob, cost), state, is_possible, np.array(choices), np.array(transitions))
+        pairs_model = UMDP(unfolded, prob, cost, weight=model.weight)
+        return cls(model, pairs_model, state, is_possible, np.array(choices), np.array(transitions))
 
     def clash(self, names: Sequence[int]) -> Clash:
         """Return the nearest place where the choices that are safe in all possible samples miss the goal in one.

@@ -36,6 +36,7 @@ from rue._linear import solve_chain
 from rue._rounding import UNIT_ROUNDOFF
 from rue._threads import check_threads, each
 from rue.errors import Contradiction, SolverFailed
+from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, count_above, exceedance_bound, most_above
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.solution import Cache, Limits, Run, check_cache, check_limits
@@ -85,22 +86,44 @@ class Evaluation:
 
     def quantile(self, level: float) -> float:
         """Return the least r such that the samples with a regret up to r have a probability of `level` or more."""
-        real_number("level", level, "0 to 1", 0, 1)
-        return risk.quantile(self.regret, self.weight, level)
+        return risk.quantile(self.regret, self.weight, risk.check_level(level))
 
     @property
     def worst_sample(self) -> int:
         """The sample with the worst regret."""
         return int(self.regret.argmax())
 
-    def exceedance(self, confidence: float = 0.95) -> float:
-        """Return a bound on the probability that a fresh sample has more regret than the worst one here.
+    @property
+    def value_of_knowing(self) -> Array:  # [K]
+        """What it is worth to know whether a sample is the true one, to who follows this policy: weight × regret.
 
-        With probability `confidence` = 1 − δ over the N samples here it is at most 1 − δ^{1/N}. This is true only if
-        they are independent draws from where the fresh sample comes from too, and had no part in making the policy.
+        If it is, one changes to its optimal policy; if not, one keeps to this one, so it is the least that this
+        knowledge is worth. The sum, `mean_regret`, is the value of perfect information.
         """
-        real_number("confidence", confidence, "above 0 and below 1", np.nextafter(0, 1), np.nextafter(1, 0))
-        return float(-np.expm1(np.log1p(-confidence) / self.regret.size))
+        worth: Array = np.zeros(self.regret.size)
+        np.multiply(self.weight, self.regret, out=worth, where=self.weight > 0)
+        return worth
+
+    def exceedance(self, confidence: float = USUAL_CONFIDENCE, level: float | None = None) -> float:
+        """Return a bound on the probability that a fresh sample has more regret than `level`, or than all samples here.
+
+        It holds with probability `confidence` over the N samples here: the limit of Clopper and Pearson, which is
+        1 − δ^{1/N} for their maximum. This is true only if they are independent draws from where the fresh sample comes
+        from too, had no part in making the policy, and did not choose the level. Weights do not count here.
+        """
+        if level is None:
+            return exceedance_bound(samples=self.regret.size, above=0, confidence=confidence)
+        above = count_above(self.regret, real_number("level", level, "0 or more", 0))
+        return exceedance_bound(samples=self.regret.size, above=above, confidence=confidence)
+
+    def level(self, probability: float = USUAL_PROBABILITY, confidence: float = USUAL_CONFIDENCE) -> float:
+        """Return the least r for which a fresh sample is known to have more regret with at most this probability.
+
+        It is one of the regrets here, and infinite if the samples are too few, or too many of them infinite. It holds
+        with probability `confidence` over the samples here, under the same conditions as `exceedance`.
+        """
+        above = most_above(samples=self.regret.size, probability=probability, confidence=confidence)
+        return float("inf") if above is None else float(np.sort(self.regret)[-1 - above])
 
     def __repr__(self) -> str:
         return (

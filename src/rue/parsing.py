@@ -86,14 +86,21 @@ def sample_domain(
 
 def read_model(text: str) -> UMDP:
     """Return the model in a file, or draw one from a domain: `disaster:width=8,height=8,samples=15,seed=1`."""
-    name, colon, rest = text.partition(":")
-    # One letter and a colon are a drive of Windows.
-    is_domain = (colon or text in Domain.known) and not _exists(text) and "/" not in name and len(name) > 1
-    if not is_domain:
+    if not _is_domain(text):
         return cast(UMDP, _read(text, UMDP, "model"))
+    name, _, rest = text.partition(":")
     settings = _domain_settings(rest)
     extra = {key: settings.pop(key) for key in ("samples", "pool", "by") if key in settings}
     return sample_domain(name, settings, **extra)
+
+
+def are_draws(text: str) -> bool:
+    """Return whether the samples of a model that `read_model` makes of a text are surely independent draws.
+
+    They are if a domain draws them, and none is selected. How those of a file were made is not known.
+    """
+    name, _, rest = text.partition(":")
+    return _is_domain(text) and Domain.known[name].draws_training and "pool" not in _domain_settings(rest)
 
 
 def domain_of(model: UMDP) -> Domain | None:
@@ -150,6 +157,13 @@ def _known(kind: str, name: str, known: Mapping[str, type[T]], given: Iterable[s
         if key not in parameters:
             raise unknown_name(f"parameter of {name}", key, parameters)
     return known[name]
+
+
+def _is_domain(text: str) -> bool:
+    """Return whether the text names a domain, not a file."""
+    name, colon, _ = text.partition(":")
+    # One letter and a colon are a drive of Windows.
+    return bool((colon or text in Domain.known) and not _exists(text) and "/" not in name and len(name) > 1)
 
 
 def _exists(path: str) -> bool:

@@ -20,7 +20,10 @@ from rue.solving import solve
 
 
 def select(model: UMDP, count: int, *, by: str = "coverage", seed: int = 0) -> UMDP:
-    """Return the model with `count` of its samples, selected in one of three ways; `seed` is for "random"."""
+    """Return the model with `count` of its samples, selected in one of three ways; `seed` is for "random".
+
+    Their weights are divided by their sum.
+    """
     check_model(model)
     way = WAYS[one_of("way to select samples", by, WAYS)]
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= model.samples:

@@ -20,11 +20,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
+from rue import risk
 from rue._arrays import Array
 from rue._highs import cancel_running
 from rue._threads import cores
 from rue.certificate import Certificate
 from rue.errors import BadInput, Contradiction, NotSolved
+from rue.guarantees import USUAL_CONFIDENCE, scenario_bound
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.registry import Registry
@@ -359,6 +363,11 @@ class Solution:
     regret_certificate: Certificate | None = None  # proves the lower end of `max_regret`, whatever the objective
     reason: str = ""  # why no policy at all has a finite regret, where that is certain
     floor: float = 0.0  # differences of regrets up to this are no more than rounding
+    weight: tuple[float, ...] = ()  # the probability of each sample; all equal if there are none
+
+    def __post_init__(self) -> None:
+        if self.weight and len(self.weight) != len(self.regret):
+            raise BadInput(f"there are {len(self.weight)} weights; expected one for each of {len(self.regret)} samples")
 
     @property
     def gap(self) -> float:
@@ -367,8 +376,38 @@ class Solution:
 
     @property
     def mean_regret(self) -> float:
-        """The mean of this policy's regret over the samples."""
-        return math.fsum(self.regret) / len(self.regret) if all(map(math.isfinite, self.regret)) else math.inf
+        """The mean of this policy's regret over the samples, by their weights."""
+        return risk.mean(*self._weighted)
+
+    def tail(self, alpha: float) -> float:
+        """Return the mean regret over the worst part `alpha` of the probability: 1 is the mean, near 0 the maximum."""
+        return risk.tail_mean(*self._weighted, risk.check_tail(alpha))
+
+    def quantile(self, level: float) -> float:
+        """Return the least r such that the samples with a regret up to r have a probability of `level` or more."""
+        return risk.quantile(*self._weighted, risk.check_level(level))
+
+    @property
+    def _weighted(self) -> tuple[Array, Array]:
+        """The regrets and the weights of the samples."""
+        samples = len(self.regret)
+        return np.array(self.regret), np.array(self.weight) if self.weight else np.full(samples, 1 / samples)
+
+    def exceedance(self, confidence: float = USUAL_CONFIDENCE) -> float | None:
+        """Return a bound on the probability that a fresh sample has more regret than all samples here.
+
+        It holds with probability `confidence` over the samples, without a test set (`rue.scenario_bound`). This is true
+        only if they are independent draws from where the fresh sample comes from too, in the order of the model. None
+        unless the search used few of them, told how many, and ended by counts rather than by the clock. Nothing is said
+        of weighted samples, whose weights the draws do not have.
+        """
+        active = self.counters.get("active samples", len(self.regret))
+        by_counts = self.counters.get("by counts") and self.status not in (Status.TIME_LIMIT, Status.INTERRUPTED)
+        # The sample with the largest regret sets the level, and may never have been active.
+        used = min(active + 1, len(self.regret))
+        bound = scenario_bound(samples=len(self.regret), active=used, confidence=confidence)
+        finite = all(map(math.isfinite, self.regret))
+        return bound if by_counts and finite and not self.weight and bound < 1 else None
 
     def require(self) -> "Solution":
         """Return the solution itself if it was solved to the end; otherwise raise `NotSolved`."""

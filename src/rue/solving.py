@@ -87,6 +87,7 @@ def _solve(model: UMDP, solver: Solver, run: Run, bound: bool, evidence: Evidenc
         objective=outcome.objective,
         max_regret=Interval(0.0, math.inf),
         regret=tuple(verdict.regret.tolist()),
+        weight=tuple(model.weight.tolist()) if model.is_weighted else (),
         seconds=seconds,
         trace=tuple(run.trace),
         counters=dict(run.counters),

@@ -96,7 +96,7 @@ def _smaller(model: UMDP, place: Array, inner: Array) -> tuple[UMDP, Array]:
     )
     prob = np.where(stays[:, None], 1.0, model.prob[transition])
     cost = np.where((choice < 0)[:, None], 0.0, model.cost[choice])
-    return UMDP(small, prob, cost), choice
+    return UMDP(small, prob, cost, weight=model.weight), choice
 
 
 @dataclass(eq=False)

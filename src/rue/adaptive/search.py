@@ -45,7 +45,7 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._check import one_of, real_number
-from rue.active import ActiveSearch, Part, Whole, caps_of, has_parts
+from rue.active import ActiveSearch, Part, Whole, has_parts
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import NONE
 from rue.adaptive.finite import solve_finite
@@ -63,7 +63,7 @@ from rue.matrix_game import GameSolution, solve_game
 from rue.model import UMDP, typical_cost
 from rue.policy import Policy
 from rue.recursion.one_step import policy_at_hand
-from rue.risk import check_tail, worst_mean
+from rue.risk import caps_of, check_tail, worst_mean
 from rue.solution import Cache, Interval, Outcome, Run, Solver, Status
 from rue.values import OptimalValues, optimal_values
 

@@ -22,13 +22,16 @@ from rue.errors import BadInput
 from rue.formats.writing import write_text
 from rue.judge import Evaluation
 from rue.model import UMDP
+from rue.risk import USUAL_TAIL
 from rue.solution import Interval, Limits, Solution, Solver, Status
 from rue.solving import solve as run_solver
 from rue.table import Cell
 
+TAIL = f"tail {USUAL_TAIL:g}"
 LEGEND = (
-    "Regrets are exact: max regret is that of the worst sample, mean regret the average. 'at least' is a proved lower "
-    "bound on the max regret of every policy; the gap is how far the policy may be from the best."
+    "Regrets are exact: max regret is that of the worst sample, mean the average by the weights of the samples, tail "
+    f"the average of the worst {100 * USUAL_TAIL:g} %. 'at least' is a proved lower bound on the max regret of every "
+    "policy; the gap is how far the policy may be from the best."
 )
 OBJECTIVE = " 'objective' is an upper bound on what the solver minimises; for reg it bounds the regret."
 
@@ -133,21 +136,34 @@ class MethodComparison:
         if self.unseen is not None and self.verdicts is not None:
             facts["test"] = self.unseen.facts
             for method, verdict in zip(methods, self.verdicts, strict=True):
-                method["test"] = verdict_facts(self.unseen.model, verdict)
+                method["test"] = self._tested(self.unseen, verdict)
         return facts
+
+    @staticmethod
+    def _tested(unseen: Unseen, verdict: Evaluation) -> dict[str, Any]:
+        return {**verdict_facts(unseen.model, verdict), "scenario": unseen.scenario(verdict)}
+
+    def fresh_in_words(self) -> str:
+        """Return what is known of fresh samples for the best method, which the test samples did not choose."""
+        if self.unseen is None or self.verdicts is None:
+            return ""
+        best = min(range(len(self.solutions)), key=lambda place: self.solutions[place].max_regret.upper)
+        words = self.unseen.fresh_in_words(self._tested(self.unseen, self.verdicts[best]))
+        return f"{parsing.short_name(self.solutions[best].solver)}: {words}"
 
     def show(self) -> None:
         """Print all of it for people."""
         graph = self.model.graph
         say(f"{self.text}: {graph.states} states, {graph.choices} choices, {self.model.samples} samples")
         # A terminal of 80 characters has room for one of the two.
-        last = ["objective"] if self.verdicts is None else ["test max", "test mean"]
+        last = ["mean", TAIL, "objective"] if self.verdicts is None else ["test max", "test mean", "test tail"]
         status = [] if all(solution.status is Status.SOLVED for solution in self.solutions) else ["status"]
-        columns = ["method", "max regret", "at least", "gap", "mean regret", *last, "seconds", *status]
+        columns = ["method", "max regret", "at least", "gap", *last, "seconds", *status]
         print_table(columns, [self._row(place)[: len(columns)] for place in range(len(self.solutions))])
         console().print(LEGEND + (OBJECTIVE if self.verdicts is None else ""), style="dim")
         if self.unseen is not None:
             say(f"On test: {self.unseen}.", style="dim")
+            say(self.fresh_in_words())
         self._say_what_is_wrong()
         if self.not_run:
             say(f"Stopped by Ctrl-C; not run: {', '.join(self.not_run)}.")
@@ -169,15 +185,15 @@ class MethodComparison:
         solution, regret = self.solutions[place], self.solutions[place].max_regret
         best = min(other.max_regret.upper for other in self.solutions)
         if self.verdicts is None:
-            last = [at_most(solution.objective.upper)]
+            last = [*map(number, (solution.mean_regret, solution.tail(USUAL_TAIL))), at_most(solution.objective.upper)]
         else:
-            last = [number(self.verdicts[place].max_regret), number(self.verdicts[place].mean_regret)]
+            test = self.verdicts[place]
+            last = [*map(number, (test.max_regret, test.mean_regret, test.tail(USUAL_TAIL)))]
         return [
             parsing.short_name(solution.solver),
             Cell(number(regret.upper), best=regret.upper == best),
             at_least(regret.lower),
             percent(solution.gap),
-            number(solution.mean_regret),
             *last,
             f"{solution.seconds:.3f}",
             solution.status.value,
@@ -190,5 +206,12 @@ class MethodComparison:
         names = distinct([parsing.short_name(solution.solver) for solution in self.solutions])
         judged = None if self.verdicts is None else dict(zip(names, self.verdicts, strict=True))
         tested = None if self.unseen is None else self.unseen.model
-        page = compare_page(self.text, self.model, dict(zip(names, self.solutions, strict=True)), tested, judged)
+        page = compare_page(
+            self.text,
+            self.model,
+            dict(zip(names, self.solutions, strict=True)),
+            tested,
+            judged,
+            fresh=self.fresh_in_words(),
+        )
         write_text(path, page)

@@ -6,11 +6,12 @@ from dataclasses import asdict
 from typing import Any
 
 from rue import parsing
-from rue.cli.printing import say
+from rue.cli.printing import number, say
 from rue.diagnosis import Diagnosis, diagnose
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.policy import Policy
+from rue.risk import USUAL_LEVELS, USUAL_TAIL
 from rue.solution import Solution, Status
 
 
@@ -24,7 +25,8 @@ def solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
         "objective": {"measures": solution.solver.measures, **asdict(solution.objective)},
         "max_regret": asdict(solution.max_regret),
         "gap": solution.gap,
-        "mean_regret": solution.mean_regret,
+        **spread_facts(solution),
+        **({"weight": list(solution.weight)} if solution.weight else {}),
         "regret": {model.sample_name(k): regret for k, regret in enumerate(solution.regret)},
         "seconds": solution.seconds,
         "counters": dict(solution.counters),
@@ -32,18 +34,37 @@ def solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
     }
 
 
-def verdict_facts(model: UMDP, verdict: Evaluation) -> dict[str, Any]:
+def verdict_facts(model: UMDP, verdict: Evaluation, tail: float = USUAL_TAIL) -> dict[str, Any]:
     """Return an evaluation as `--json` prints it."""
     return {
         "max_regret": verdict.max_regret,
-        "mean_regret": verdict.mean_regret,
+        **spread_facts(verdict, tail),
         "worst_sample": verdict.worst_sample,
         "error": verdict.error,
         "samples": [model.sample_name(k) for k in range(model.samples)],
+        **({"weight": verdict.weight.tolist()} if model.is_weighted else {}),
         "value": verdict.value.tolist(),
         "optimal": verdict.optimal.tolist(),
         "regret": verdict.regret.tolist(),
+        "value_of_perfect_information": verdict.mean_regret,
+        "value_of_knowing": verdict.value_of_knowing.tolist(),
     }
+
+
+def spread_facts(found: Solution | Evaluation, tail: float = USUAL_TAIL) -> dict[str, Any]:
+    """Return the mean, the tail and the quantiles of regrets as `--json` prints them."""
+    return {
+        "mean_regret": found.mean_regret,
+        "tail_regret": {f"{tail:g}": found.tail(tail)},
+        "quantiles": {f"{level:g}": found.quantile(level) for level in USUAL_LEVELS},
+    }
+
+
+def spread_words(facts: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the tail and two quantiles in words."""
+    ((tail, regret),) = facts["tail_regret"].items()
+    most = [f"{100 * float(level):g} % have at most {number(facts['quantiles'][level])}" for level in ("0.9", "0.99")]
+    return f"{number(regret)} in the worst {100 * float(tail):g} %", ", ".join(most)
 
 
 def is_solved(solution: Solution) -> bool:

@@ -17,12 +17,14 @@ from rue.cli.printing import number, print_facts, print_json, say
 from rue.cli.progress import ProgressBar
 from rue.description import describe
 from rue.domains import Domain
-from rue.errors import arguments_called
+from rue.errors import BadInput, arguments_called
 from rue.formats import endings
 from rue.formats.logs import NEXT_STATE, Row, read_log
+from rue.formats.weights import read_weights
 from rue.solution import Progress
 
 SELDOM = 10
+HEAVIEST = 5  # samples whose weights are printed
 ROWS_BETWEEN_REPORTS = 10_000
 # What messages of the library call its arguments, and what they are called here.
 FLAGS = {
@@ -125,7 +127,7 @@ def learn(
 
 
 def info(model: Model, as_json: Json = False) -> None:
-    """Describe a model: its size, whether one policy can reach the goal in all samples, duplicates."""
+    """Describe a model: its size, weights, whether one policy can reach the goal in all samples, duplicates."""
     facts = describe(parsing.read_model(model))
     if as_json:
         print_json({"model": model, **facts})
@@ -138,10 +140,20 @@ def info(model: Model, as_json: Json = False) -> None:
 def convert(
     source: Annotated[str, argument(metavar="IN", help="A .rue file.")],
     target: Annotated[str, argument(metavar="OUT", help="A .rue file, or .json or .csv for a policy.")],
+    weights: Annotated[
+        str | None, option(metavar="FILE", help="A CSV file sample,weight: the probabilities of a model's samples.")
+    ] = None,
 ) -> None:
-    """Write a file in another format: policies as .json or .csv, with the names of states and actions."""
+    """Write a file in another format: policies as .json or .csv, with the names of states and actions.
+
+    With --weights, write a model whose samples have these weights, which are divided by their sum.
+    """
     thing = rue.load(source)
     what = "model" if isinstance(thing, rue.UMDP) else "policy"
+    if weights is not None:
+        if not isinstance(thing, rue.UMDP):
+            raise BadInput(f"{source}: it holds a {type(thing).__name__}; expected a model for --weights")
+        thing = thing.with_weight(read_weights(weights, thing))
     written = Target.check(target, what, endings(type(thing)), inputs=[source]).write(
         lambda path: rue.save(path, thing)
     )
@@ -172,6 +184,10 @@ def _in_words(key: str, value: Any) -> str:
     """Return a fact of a model as text."""
     if key == "memory":
         return f"{value / 1e6:.3g} MB" if value >= 1e6 else f"{value / 1e3:.3g} kB"
+    if key == "weights":
+        heaviest = sorted(value, key=lambda name: -value[name])[:HEAVIEST]
+        more = f", and {len(value) - HEAVIEST} more" if len(value) > HEAVIEST else ""
+        return ", ".join(f"{one_line(name)}: {number(value[name])}" for name in heaviest) + more
     if key == "cost_range":
         return f"{number(value[0])} to {number(value[1])}"
     if key == "proper_policy":

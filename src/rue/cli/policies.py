@@ -9,21 +9,29 @@ import typer
 import rue
 from rue import parsing
 from rue._text import one_line
-from rue.cli.facts import diagnosis_facts, diagnosis_of_policy, is_solved, say_diagnosis, solution_facts, verdict_facts
+from rue.cli.facts import (
+    diagnosis_facts,
+    diagnosis_of_policy,
+    is_solved,
+    say_diagnosis,
+    solution_facts,
+    spread_words,
+    verdict_facts,
+)
 from rue.cli.options import Json, Model, Output, PolicyFile, Settings, Test, TestSeed, option
 from rue.cli.outputs import Target
 from rue.cli.printing import at_least, at_most, complain, number, percent, print_facts, print_json, print_samples, say
 from rue.cli.progress import ProgressBar, read_model_and_warm_up
-from rue.cli.unseen import Unseen
+from rue.cli.unseen import Unseen, planned_in_words, planned_scenario
 from rue.errors import BadInput
 from rue.formats import endings
+from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.policy import Policy
+from rue.risk import USUAL_TAIL, check_tail
 from rue.solution import Limits, Solution, Solver
 from rue.solving import solve as run_solver
-
-USUAL_CONFIDENCE = 0.95
 
 
 def solve(
@@ -36,10 +44,15 @@ def solve(
     iterations: Annotated[
         int | None, typer.Option(help="Stop after this number of rounds with the best policy so far.")
     ] = None,
+    independent: Annotated[
+        bool, typer.Option("--independent", help="The samples of the model are independent draws, in their order.")
+    ] = False,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
     """Find a policy, with its exact regret in each sample. Ctrl-C stops with the best policy so far.
+
+    If a search used few of many independent draws, it also tells how likely a fresh sample is to be worse than all.
 
     The result is written as .rue, or only its policy as .json or .csv. Exit status: 0 if the method finished with a
     finite regret, 1 if it did not (a limit, Ctrl-C, no proof, no policy).
@@ -52,10 +65,13 @@ def solve(
         solution = run_solver(umdp, solver, limits=limits, progress=progress)
     written = target.write(lambda path: rue.save(path, solution))
     facts = solution_facts(umdp, solution)
+    scenario = planned_scenario(solution, independent or parsing.are_draws(model))
     if as_json:
-        print_json({"model": model, "file": written.file, **facts})
+        print_json({"model": model, "file": written.file, **facts, "scenario": scenario})
     else:
-        _print_solution(umdp, solution)
+        _print_solution(umdp, solution, facts)
+        if scenario is not None:
+            say(planned_in_words(solution, scenario))
         say_diagnosis(facts["diagnosis"])
         if written.file is not None:
             say(f"written to {written.file}")
@@ -70,36 +86,47 @@ def evaluate(
     independent: Annotated[
         bool, typer.Option("--independent", help="The samples of the model in --test are independent draws.")
     ] = False,
-    confidence: Annotated[float | None, option(help="Of the bound for fresh samples; 0.95 unless given.")] = None,
+    confidence: Annotated[float | None, option(help="Of what is said of fresh samples; 0.95 unless given.")] = None,
+    probability: Annotated[
+        float | None, option(help="Tell which regret a fresh sample exceeds with this probability; 0.05 unless given.")
+    ] = None,
+    tail: Annotated[float, typer.Option(help="Tell the mean over the worst part of this size.")] = USUAL_TAIL,
     as_json: Json = False,
 ) -> None:
     """Print the exact cost and regret of a policy in each sample of a model, or of a test set.
 
-    With --test, also how likely a fresh sample is to be worse, if the test samples are independent draws.
+    Also what it would be worth to know the true sample. With --test, also how likely a fresh sample is to be worse, if
+    the test samples are independent draws.
     """
-    if test is None and (independent or seed is not None or confidence is not None):
-        raise BadInput("a seed, a confidence or --independent is given; expected them with --test only")
+    fresh = (seed, confidence, probability)
+    if test is None and (independent or any(given is not None for given in fresh)):
+        raise BadInput("a seed, a confidence, a probability or --independent is given; expected them with --test only")
+    check_tail(tail)
     umdp, given = parsing.read_model(model), parsing.read_policy_or_solution(policy)
     controller = given.policy if isinstance(given, Solution) else given
-    facts = {"model": model, "policy": policy, **_judged(umdp, controller, rue.evaluate(umdp, controller))}
+    facts = {"model": model, "policy": policy, **_judged(umdp, controller, rue.evaluate(umdp, controller), tail)}
     unseen = None if test is None else Unseen.read(umdp, test, seed, independent, given)
     if unseen is not None:
         verdict = rue.evaluate(unseen.model, controller)
-        scenario = unseen.scenario(verdict, USUAL_CONFIDENCE if confidence is None else confidence)
-        facts["test"] = {**unseen.facts, **_judged(unseen.model, controller, verdict), "scenario": scenario}
+        scenario = unseen.scenario(
+            verdict,
+            USUAL_CONFIDENCE if confidence is None else confidence,
+            USUAL_PROBABILITY if probability is None else probability,
+        )
+        facts["test"] = {**unseen.facts, **_judged(unseen.model, controller, verdict, tail), "scenario": scenario}
     if as_json:
         print_json(facts)
     elif unseen is None:
-        _print_verdict(facts)
+        _print_verdict(facts, knowledge=True)
     else:
-        _print_verdict(facts["test"])
+        _print_verdict(facts["test"], knowledge=False)
         say(unseen.in_words(facts))
 
 
-def _judged(model: UMDP, policy: Policy, verdict: Evaluation) -> dict[str, Any]:
+def _judged(model: UMDP, policy: Policy, verdict: Evaluation, tail: float) -> dict[str, Any]:
     """Return an evaluation as `--json` prints it, with a diagnosis if a regret is infinite."""
     diagnosis = diagnosis_of_policy(model, policy, verdict.regret.tolist())
-    return {**verdict_facts(model, verdict), "diagnosis": diagnosis_facts(diagnosis)}
+    return {**verdict_facts(model, verdict, tail), "diagnosis": diagnosis_facts(diagnosis)}
 
 
 def verify(
@@ -155,21 +182,24 @@ def simulate(
     )
 
 
-def _print_solution(model: UMDP, solution: Solution) -> None:
+def _print_solution(model: UMDP, solution: Solution, facts: Mapping[str, Any]) -> None:
     names = [model.sample_name(k) for k in range(model.samples)]
     worst = max(range(model.samples), key=lambda k: solution.regret[k])
+    tail, quantiles = spread_words(facts)
     bound = f"has a max regret of at least {at_least(solution.max_regret.lower)}, proved"
     print_facts({
         "max regret": f"{number(solution.max_regret.upper)} in sample {one_line(names[worst])}",
         "any policy": bound if solution.certificate is not None else "nothing is proved about other policies",
         "gap": percent(solution.gap),
-        "mean regret": number(solution.mean_regret),
+        "mean regret": f"{number(solution.mean_regret)}, {tail}",
+        "quantiles": quantiles,
         "status": solution.status.value,
         "solver": str(solution.solver),
         "objective": _objective(solution),
         "seconds": f"{solution.seconds:.3g}",
     })  # fmt: skip
-    print_samples(("sample", "regret"), names, solution.regret)
+    weights = {"weight": solution.weight} if solution.weight else {}
+    print_samples(names, {**weights, "regret": solution.regret})
 
 
 def _objective(solution: Solution) -> str:
@@ -182,12 +212,20 @@ def _objective(solution: Solution) -> str:
     return f"{solution.solver.measures}{change}: at most {at_most(high)}{least}"
 
 
-def _print_verdict(facts: Mapping[str, Any]) -> None:
+def _print_verdict(facts: Mapping[str, Any], *, knowledge: bool) -> None:
+    """Print an evaluation; with `knowledge`, also what it is worth to know the true sample."""
     names = facts["samples"]
-    columns = ("sample", "cost", "optimal", "regret")
-    print_samples(columns, names, facts["value"], facts["optimal"], facts["regret"])
+    figures = {"weight": facts["weight"]} if "weight" in facts else {}
+    figures |= {"cost": facts["value"], "optimal": facts["optimal"], "regret": facts["regret"]}
+    print_samples(names, figures | ({"worth knowing": facts["value_of_knowing"]} if knowledge else {}))
+    tail, quantiles = spread_words(facts)
     say(
         f"max regret {number(facts['max_regret'])} in sample {names[facts['worst_sample']]}, mean "
-        f"{number(facts['mean_regret'])}; every figure is exact to {facts['error']:.1e}"
+        f"{number(facts['mean_regret'])}, {tail}; {quantiles}; every figure is exact to {facts['error']:.1e}"
     )
+    if knowledge:
+        say(
+            f"To know the true sample would save {number(facts['value_of_perfect_information'])} on average, the mean "
+            "regret; to know whether it is a certain one, at least what the last column says."
+        )
     say_diagnosis(facts["diagnosis"])

@@ -56,12 +56,13 @@ def print_facts(facts: Mapping[str, str]) -> None:
     console().print(table)
 
 
-def print_samples(columns: Sequence[str], names: Sequence[str], *figures: Sequence[float]) -> None:
-    """Print a table of samples, the worst ones if there are many. The last figures are the regrets."""
+def print_samples(names: Sequence[str], figures: Mapping[str, Sequence[float]]) -> None:
+    """Print a table of samples, with columns by name; those with the largest `regret` if there are many."""
     samples = list(range(len(names)))
     if len(samples) > LONGEST_LIST:
-        samples = sorted(samples, key=lambda k: -figures[-1][k])[:LONGEST_LIST]
-    print_table(columns, [[one_line(names[k]), *(number(figure[k]) for figure in figures)] for k in samples])
+        samples = sorted(samples, key=lambda k: -figures["regret"][k])[:LONGEST_LIST]
+    rows = [[one_line(names[k]), *(number(figure[k]) for figure in figures.values())] for k in samples]
+    print_table(("sample", *figures), rows)
     if len(names) > LONGEST_LIST:
         console().print(f"the {LONGEST_LIST} worst of {len(names)} samples; --json lists all", style="dim")
 

@@ -1,4 +1,4 @@
-"""Test samples (`--test`), and what they say about the regret in fresh samples."""
+"""Test samples (`--test`), and what they, or the samples of the plan, say about the regret in fresh samples."""
 
 import math
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from rue.certificate import model_fingerprint
 from rue.cli.printing import number, rounded
 from rue.description import common_samples, duplicate_samples
 from rue.errors import BadInput
+from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, least_samples
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.solution import Solution
@@ -42,27 +43,86 @@ class Unseen:
         seen = self.facts["seen_before"]
         return f"{self.model.samples} samples, {seen or 'none'} of which the methods have seen"
 
-    def scenario(self, verdict: Evaluation, confidence: float) -> dict[str, Any] | None:
-        """Return how likely a fresh sample is to have more regret than all of these, or None if that is not known."""
-        exceedance = verdict.exceedance(confidence)
-        if self.objection or not math.isfinite(verdict.max_regret):
+    def scenario(
+        self,
+        verdict: Evaluation,
+        confidence: float = USUAL_CONFIDENCE,
+        probability: float = USUAL_PROBABILITY,
+    ) -> dict[str, Any] | None:
+        """Return what is known of the regret in a fresh sample, or None if nothing is.
+
+        How likely it is to be above all of these, and above which level it is with at most some probability; either may
+        be None.
+        """
+        exceedance, level = verdict.exceedance(confidence), verdict.level(probability, confidence)
+        finite = math.isfinite(verdict.max_regret)
+        if self.objection or not (finite or math.isfinite(level)):
             return None
-        return {"confidence": confidence, "exceeds_max_regret_at_most": exceedance, "samples": self.model.samples}
+        return {
+            "confidence": confidence,
+            "samples": self.model.samples,
+            "exceeds_max_regret_at_most": exceedance if finite else None,
+            "probability": probability,
+            "level": level if math.isfinite(level) else None,
+        }
 
     def in_words(self, facts: Mapping[str, Any]) -> str:
         """Return the same as text, with the max regret in the samples of the model."""
-        scenario = facts["test"]["scenario"]
         planned = (
             f"In the {len(facts['samples'])} samples of the model the max regret is {number(facts['max_regret'])}."
         )
+        return f"{planned} {self.fresh_in_words(facts['test'])}"
+
+    def fresh_in_words(self, test: Mapping[str, Any]) -> str:
+        """Return what is known of the regret in a fresh sample as text, or why nothing is."""
+        scenario = test["scenario"]
         if scenario is None:
             reason = self.objection or "the policy may miss the goal in some of these"
-            return f"{planned} Nothing is said about fresh samples: {reason}."
-        return (
-            f"{planned} With {100 * scenario['confidence']:g} % confidence, a fresh sample has more regret than "
-            f"{number(facts['test']['max_regret'])} with a probability of at most "
-            f"{rounded(100 * scenario['exceeds_max_regret_at_most'], 2, ROUND_CEILING)} %."
-        )
+            return f"Nothing is said about fresh samples: {reason}."
+        known = []
+        if scenario["exceeds_max_regret_at_most"] is not None:
+            known.append(_at_most(test["max_regret"], scenario["exceeds_max_regret_at_most"]))
+        if scenario["level"] is not None:
+            known.append(_at_most(scenario["level"], scenario["probability"]))
+        words = f"With {100 * scenario['confidence']:g} % confidence, a fresh sample has {known[0]}."
+        if len(known) > 1:
+            return f"{words} With the same confidence, it has {known[1]}."
+        if scenario["level"] is None:
+            needed = least_samples(probability=scenario["probability"], confidence=scenario["confidence"])
+            return (
+                f"{words} For a probability of at most {_percent(scenario['probability'])} it takes {needed} samples."
+            )
+        return words
+
+
+def planned_scenario(solution: Solution, independent: bool) -> dict[str, Any] | None:
+    """Return what is known of a fresh sample from the samples of the plan alone, or None if nothing is."""
+    bound = solution.exceedance(USUAL_CONFIDENCE) if independent else None
+    if bound is None:
+        return None
+    return {
+        "confidence": USUAL_CONFIDENCE,
+        "samples": len(solution.regret),
+        "active": solution.counters["active samples"],
+        "exceeds_max_regret_at_most": bound,
+    }
+
+
+def planned_in_words(solution: Solution, scenario: Mapping[str, Any]) -> str:
+    """Return the same as text."""
+    return (
+        f"With {100 * scenario['confidence']:g} % confidence, a fresh sample has "
+        f"{_at_most(max(solution.regret), scenario['exceeds_max_regret_at_most'])}: the policy follows from "
+        f"{scenario['active']} of {scenario['samples']} independent samples, and no other one is worse."
+    )
+
+
+def _at_most(regret: float, probability: float) -> str:
+    return f"more regret than {rounded(regret, 5, ROUND_CEILING)} with a probability of at most {_percent(probability)}"
+
+
+def _percent(probability: float) -> str:
+    return f"{rounded(100 * probability, 2, ROUND_CEILING)} %"
 
 
 def _objection(model: UMDP, text: str, seen: int, independent: bool, policy: object) -> str | None:
@@ -73,6 +133,8 @@ def _objection(model: UMDP, text: str, seen: int, independent: bool, policy: obj
     # If few different samples are possible, equal draws are common and no sign of dependence.
     if seen and not duplicate_samples(model):
         return f"{seen} of the {model.samples} test samples are the model's own"
+    if model.is_weighted:
+        return "the test samples have weights, which draws do not have"
     if independent:
         return None
     return f"{text} may hold other than independent draws (--independent says that it does not)"

@@ -22,12 +22,14 @@ from rue import parsing
 from rue._arrays import Array
 from rue.errors import BadInput
 from rue.experiments.store import FAILED, Record
+from rue.risk import spread
 
 # Smaller regrets count as none: the error of the judge is of this order.
 NO_REGRET = 1e-9
 # A proved bound may exceed a regret by this factor, because of rounding.
 BOUND_ROUNDING = 1e-7
 MISSING = ""
+SPREAD = tuple(spread(np.zeros(1)))  # names of mean, tail and quantiles
 
 Samples = Literal["train", "test"]
 
@@ -49,6 +51,7 @@ class Group:
     seconds: Array  # of the solver
     status: Array  # text; "" for a missing run
     processors: tuple[str, ...]  # of all runs
+    spread: Mapping[tuple[Samples, str], Array]  # mean, tail and quantiles of regret by sample set and name
 
     def regret(self, samples: Samples) -> Array:
         """Return the max regret, not divided."""
@@ -57,6 +60,10 @@ class Group:
     def normalised(self, samples: Samples) -> Array:
         """Return the max regret, divided by the largest finite one of the reference methods on each problem."""
         return _divided(self.regret(samples), self._of_reference(samples))
+
+    def normalised_spread(self, samples: Samples, name: str) -> Array:
+        """Return the mean, a tail or a quantile of regret, divided as the max regret is."""
+        return _divided(self.spread[samples, name], self._of_reference(samples))
 
     @property
     def has_test(self) -> bool:
@@ -171,9 +178,25 @@ class StoredRun:
             self.proved, self.train = map(float, known["max_regret"])
             self.test = float((known.get("test") or {"max_regret": math.nan})["max_regret"])
             self.seconds = float(known["seconds"])
+            self.spread = {**_named("train", spread_of(known)), **_named("test", spread_of(known.get("test") or {}))}
         except (KeyError, TypeError, ValueError) as error:
             message = f"the record {record.get('key')} is not one of a task ({error!r}); expected those of a store"
             raise BadInput(message) from None
+
+
+def spread_of(figures: Mapping[str, Any]) -> dict[str, float]:
+    """Return mean, tail and quantiles of the regrets in a record, or of those on its test samples; NaN without any.
+
+    Records of earlier versions have the regrets alone, of samples that count alike.
+    """
+    if "spread" in figures:
+        return {name: float(figures["spread"].get(name, math.nan)) for name in SPREAD}
+    regret = np.array([float(value) for value in figures.get("regret", ())])
+    return spread(regret) if regret.size else dict.fromkeys(SPREAD, math.nan)
+
+
+def _named(samples: Samples, figures: Mapping[str, float]) -> dict[tuple[Samples, str], float]:
+    return {(samples, name): value for name, value in figures.items()}
 
 
 def read_runs(records: Iterable[Record]) -> list[StoredRun]:
@@ -217,11 +240,14 @@ def _group(name: str, runs: Sequence[StoredRun], reference: Sequence[str]) -> Gr
     column = {method: number for number, method in enumerate(methods)}
     table = {what: np.full((len(problems), len(methods)), np.nan) for what in ("train", "test", "proved", "seconds")}
     status = np.full((len(problems), len(methods)), MISSING, dtype=object)
+    spreads = {key: np.full((len(problems), len(methods)), np.nan) for key in runs[0].spread}
     for run in runs:
         place = row[run.problem], column[run.label]
         status[place] = run.status
         for what, array in table.items():
             array[place] = getattr(run, what)
+        for key, array in spreads.items():
+            array[place] = run.spread[key]
     return Group(
         name=name,
         methods=tuple(methods),
@@ -232,6 +258,7 @@ def _group(name: str, runs: Sequence[StoredRun], reference: Sequence[str]) -> Gr
         states=np.array([states[problem] for problem in problems]),
         status=status,
         processors=tuple(sorted({run.processor for run in runs if run.processor})),
+        spread=spreads,
         **table,
     )
 

@@ -19,6 +19,7 @@ NOTHING = "–"
 LEAST_P = 1e-4
 SETS: tuple[Samples, ...] = ("train", "test")
 TESTS = {"t": "two-sample t-test", "wilcoxon": "Wilcoxon signed-rank test"}
+SPREAD_SHOWN = {"train": ("mean", "tail 0.1"), "test": ("mean", "tail 0.1", "quantile 0.99")}
 STATUS_NOTES = {
     Status.TIME_LIMIT: "Stopped by the time limit, with the best policy so far",
     Status.UNPROVED: "Objective not proved to the last digits",
@@ -41,7 +42,7 @@ def make_tables(results: Results, published: Published | None = None) -> list[Ta
         # "glider, half the current" is compared with "glider".
         figures = published.get(group.name) or published.get(group.name.partition(",")[0], {})
         tables.append(_summary(group, results.reference, figures, source))
-        tables += _orders(group, figures)
+        tables += [*_spread(group), *_orders(group, figures)]
         if len(group.sizes) > 1:
             tables += _by_size(group)
         if len(group.methods) > 1 and len(group.problems) > 1:
@@ -85,6 +86,22 @@ def _summary(group: Group, reference: Sequence[str], published: Figures, source:
         "median gap, (max regret − proved bound for every policy) / max regret, on the training samples."
     )
     return _table(group, "summary", "all problems", caption, columns, tuple(_notes(group, reference)))
+
+
+def _spread(group: Group) -> list[Table]:
+    """Return what the worst sample does not tell: mean, tail and, on test samples, a quantile; none without regrets."""
+    columns = {}
+    for samples in _sets(group):
+        for name in SPREAD_SHOWN[samples]:
+            columns[f"{name}, {samples}"] = _moments(group.normalised_spread(samples, name), _regret_text)
+    caption = (
+        "Mean; standard deviation, over problems, of the mean of regret over samples, by their weights; of its tail, "
+        "the mean of the worst tenth; and of the regret that 99 % of the test samples do not exceed. Divided as the "
+        "max regret in the table of all problems."
+    )
+    known = any(not np.isnan(figures).all() for figures in group.spread.values())
+    notes = tuple(_notes_of_missing(group))
+    return [_table(group, "spread", "mean, tail and quantile", caption, columns, notes)] if known else []
 
 
 def _orders(group: Group, published: Figures) -> list[Table]:

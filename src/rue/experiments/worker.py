@@ -1,8 +1,8 @@
 """Perform one task: solve a problem with a method, evaluate the policy, and return a record.
 
 A record has the task, why the solver stopped, what it found and proved, the regrets on the training samples and on the
-test samples, the times, and the machine. `seconds` is the time of the solver alone, on a model without cached results;
-compilation, sampling and evaluation are not part of it.
+test samples, with their mean, tail and quantiles (by weights), the times, and the machine. `seconds` is the time of the
+solver alone, on a model without cached results; compilation, sampling and evaluation are not part of it.
 """
 
 import time
@@ -10,6 +10,8 @@ import traceback
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
+
+import numpy as np
 
 from rue import parsing
 from rue.compilation import compile_ahead
@@ -19,6 +21,7 @@ from rue.experiments.spec import Problem, Task
 from rue.experiments.store import FAILED, Record
 from rue.judge import evaluate
 from rue.model import UMDP
+from rue.risk import spread
 from rue.solution import Limits, Solution, Solver
 from rue.solving import solve
 
@@ -41,7 +44,11 @@ def perform(task: Task) -> tuple[Record, Solution | None]:
         record |= _findings(train, solution)
         if test is not None:
             evaluation = evaluate(test, solution.policy)
-            record["test"] = {"max_regret": evaluation.max_regret, "regret": evaluation.regret.tolist()}
+            record["test"] = {
+                "max_regret": evaluation.max_regret,
+                "spread": spread(evaluation.regret, evaluation.weight),
+                "regret": evaluation.regret.tolist(),
+            }
     except Exception as error:
         record |= {"status": FAILED, "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
         solution = None
@@ -87,6 +94,7 @@ def _findings(model: UMDP, solution: Solution) -> Record:
         "samples": [model.sample_name(k) for k in range(model.samples)],
         "objective": [solution.objective.lower, solution.objective.upper],
         "max_regret": [solution.max_regret.lower, solution.max_regret.upper],
+        "spread": spread(np.array(solution.regret), model.weight),
         "regret": list(solution.regret),
         "nodes": solution.policy.nodes,
         "seconds": solution.seconds,

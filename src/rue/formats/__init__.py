@@ -14,6 +14,7 @@ from rue.errors import BadInput
 from rue.formats import policy_file, rue_file
 from rue.formats.logs import read_log
 from rue.formats.rue_file import Storable
+from rue.formats.weights import read_weights
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy
 from rue.registry import Registry
@@ -100,4 +101,4 @@ def load(path: str | Path, model: UMDP | None = None) -> Storable:
     return thing
 
 
-__all__ = ["Format", "endings", "load", "read_log", "register_format", "save"]
+__all__ = ["Format", "endings", "load", "read_log", "read_weights", "register_format", "save"]

@@ -6,25 +6,21 @@ rows of different episodes may alternate. The last row of an episode has its own
 row with a state and neither action nor cost, or leads to a state that is named for all.
 """
 
-import codecs
 import csv
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from rue._check import in_all, one_of, text_path
-from rue.errors import BadFile, BadInput, argument, unknown_name
+from rue.errors import BadInput, argument
+from rue.formats.csv_text import bounded, cell_number, check_columns, find_header, first_filled, guess_encoding, opened
 
-DELIMITERS = (",", ";", "\t", "|")
 NEXT_STATE = "next_state"
 JOINT = "/"
-# In characters. A file without line breaks would be read into memory as one line.
-LONGEST_LINE = 1_000_000
 
 Row = tuple[str, str, float, str]
 
@@ -50,9 +46,9 @@ class Log:
 
     def __iter__(self) -> Iterator[Row]:
         some = False
-        with _opened(self.path, self.encoding) as stream:
-            lines = csv.reader(_bounded(stream), delimiter=self.delimiter, skipinitialspace=True)
-            _first_filled(lines)
+        with opened(self.path, self.encoding) as stream:
+            lines = csv.reader(bounded(stream), delimiter=self.delimiter, skipinitialspace=True)
+            first_filled(lines)
             for row in _complete(self, lines) if self.episode is None else _chained(self, lines):
                 some = True
                 yield row
@@ -94,11 +90,12 @@ def read_log(
     for name, text in (("cost", cost), ("episode", episode), ("end", end), ("encoding", encoding)):
         if not isinstance(text, str) and (text is not None or name == "cost"):
             raise BadInput(f"{name} is {text!r}; expected text")
-    used = encoding or _guess_encoding(source)
-    delimiter, columns = _find_header(source, used, [*chain(*wanted.values()), *others])
+    used = encoding or guess_encoding(source)
+    delimiter, columns = find_header(source, used, [*chain(*wanted.values()), *others])
     if episode is not None and wanted["next_state"] == (NEXT_STATE,) and NEXT_STATE not in columns:
         wanted["next_state"] = ()
-    _check_columns(source, columns, [*chain(*wanted.values()), *others])
+    way = argument("episode= if the next row has it")
+    check_columns(source, columns, [*chain(*wanted.values()), *others], {NEXT_STATE: f"; expected it, or {way}"})
     return Log(source, columns, delimiter, used, cost=cost, episode=episode, end=end, unfinished=unfinished, **wanted)
 
 
@@ -108,80 +105,6 @@ def _column_names(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise BadInput(f"{what} is {names!r}; expected the name of a column, or a list of names")
     return tuple(names)
-
-
-@contextmanager
-def _opened(path: Path, encoding: str) -> Iterator[IO[str]]:
-    """Open the file as text; raise one line for whatever goes wrong while it is read."""
-    try:
-        with path.open(newline="", encoding=encoding) as stream:
-            yield stream
-    except FileNotFoundError as error:
-        raise BadInput(f"{path}: there is no such file ({error.strerror})") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
-    except UnicodeError:
-        other = argument('another encoding= such as "cp1252"')
-        raise BadFile(f"{path}: not text in {encoding}; expected that, or {other}") from None
-    except LookupError:
-        raise BadInput(f'{path}: unknown encoding {encoding!r}; expected one such as "utf-8" or "cp1252"') from None
-    except csv.Error as error:
-        raise BadFile(f"{path}: no table of text ({error}); expected a CSV file") from None
-
-
-def _bounded(stream: IO[str]) -> Iterator[str]:
-    """Return the lines of a file, and refuse a line that is too long for a table."""
-    while line := stream.readline(LONGEST_LINE + 1):
-        if len(line) > LONGEST_LINE:
-            raise csv.Error(f"a line has more than {LONGEST_LINE} characters")
-        yield line
-
-
-def _guess_encoding(path: Path) -> str:
-    with _opened(path, "latin-1") as stream:
-        mark = stream.read(2).encode("latin-1")
-    return "utf-16" if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-
-
-def _find_header(path: Path, encoding: str, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the delimiter that finds most of the wanted columns, then most columns at all, and the columns."""
-    found: dict[str, tuple[str, ...]] = {}
-    for delimiter in DELIMITERS:
-        with _opened(path, encoding) as stream:
-            cells = _first_filled(csv.reader(_bounded(stream), delimiter=delimiter, skipinitialspace=True))
-        found[delimiter] = tuple(cell.strip() for cell in cells)
-    best = max(DELIMITERS, key=lambda delimiter: (len({*wanted} & {*found[delimiter]}), len(found[delimiter])))
-    if not found[best]:
-        raise BadInput(f"{path}: the file is empty; expected a header with {', '.join(wanted)}")
-    return best, found[best]
-
-
-def _first_filled(lines: Iterator[list[str]]) -> list[str]:
-    """Return the first line that is not blank: the header."""
-    return next((cells for cells in lines if any(cell.strip() for cell in cells)), [])
-
-
-def _check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
-    if "" in wanted:
-        raise BadInput(f"{path}: the columns are {', '.join(map(repr, wanted))}; expected names from the header")
-    if not {*wanted} & {*columns} and any(map(_is_number, columns)):
-        raise BadInput(
-            f"{path}: the first line looks like data ({', '.join(columns)}); expected a header with {', '.join(wanted)}"
-        )
-    for name in wanted:
-        if name not in columns:
-            way = argument("episode= if the next row has it")
-            hint = f"; expected it, or {way}" if name == NEXT_STATE else ""
-            raise BadInput(f"{path}: {unknown_name('column', name, columns)}{hint}")
-        if columns.count(name) > 1:
-            raise BadInput(f"{path}: column {name!r} is there {columns.count(name)} times; expected it once")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 class _Unusable(Exception):
@@ -224,13 +147,7 @@ class _Reader:
     def cost(self, cells: list[str]) -> float:
         """Return the cost as a number."""
         text = cells[self.cost_place]
-        decimal = text
-        if self.log.delimiter == ";" and text.count(",") == 1 and "." not in text:
-            decimal = text.replace(",", ".")
-        try:
-            value = math.nan if "_" in text else float(decimal)  # Python reads 1_000, but no log means that
-        except ValueError:
-            value = math.nan
+        value = cell_number(text, self.log.delimiter)
         if not math.isfinite(value):
             raise _Unusable(f"{self.log.cost} is {repr(text) if text.strip() else 'empty'}; expected a number")
         return value

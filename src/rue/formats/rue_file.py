@@ -212,6 +212,8 @@ def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]
         "floor": solution.floor,
     }
     arrays["regret"] = np.array(solution.regret)
+    if solution.weight:
+        arrays["regret_weight"] = np.array(solution.weight)
     proofs = {"certificate": solution.certificate}
     if solution.regret_certificate is not solution.certificate:  # mostly it is
         proofs["regret_certificate"] = solution.regret_certificate
@@ -266,6 +268,9 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
         raise BadFile(f"the counters are {counters!r}; expected a number for each name")
     if not isinstance(reason, str):
         raise BadFile(f"the reason is {reason!r}; expected text")
+    weight = arrays.get("regret_weight", np.empty(0))
+    if weight.size and (weight.shape != regret.shape or (weight < 0).any() or not abs(weight.sum() - 1) < 1e-6):
+        raise BadFile("the array regret_weight has other numbers; expected the probability of each sample")
     certificate = _unpack_certificate("certificate", about, arrays)
     other = _unpack_certificate("regret_certificate", about, arrays)
     is_of_regret = certificate is not None and certificate.is_of_max_regret
@@ -283,6 +288,7 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
         regret_certificate=certificate if is_of_regret else other,
         reason=reason,
         floor=_number("the floor", about.get("floor", 0.0), 0),
+        weight=tuple(weight.tolist()),
     )
 
 

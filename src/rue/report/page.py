@@ -34,6 +34,7 @@ from rue.report.experiments import draw_experiment
 from rue.report.maps import draw_map
 from rue.report.solutions import draw_bounds, draw_regrets
 from rue.report.style import bound_text, number_text, svg_element, svg_image
+from rue.risk import spread
 from rue.solution import Solution
 from rue.table import Table
 
@@ -123,8 +124,12 @@ def compare_page(
     solutions: Mapping[str, Solution],
     test: UMDP | None = None,
     verdicts: Mapping[str, Evaluation] | None = None,
+    fresh: str = "",
 ) -> str:
-    """Return the page of several methods on one model, by name; with the judge's verdicts on test samples, if any."""
+    """Return the page of several methods on one model, by name; with the judge's verdicts on test samples, if any.
+
+    `fresh` is what the samples say about fresh ones, in words.
+    """
     if not solutions:
         raise BadInput("there are no solutions to show; expected at least one")
     named = _short_names(sorted(solutions, key=lambda name: solutions[name].max_regret.upper))
@@ -145,6 +150,7 @@ def compare_page(
         "comparison.html.j2",
         title=model_text,
         problem=problem,
+        fresh=fresh,
         solvers={name: repr(solution.solver) for name, solution in ranked.items()},
         facts={"Versions": _pairs(versions()), "Machine": _pairs(machine())},
     )
@@ -155,9 +161,13 @@ def _record(model: UMDP, solution: Solution, verdict: Evaluation | None) -> Reco
     found = {
         "status": solution.status.value, "states": model.graph.states, "choices": model.graph.choices,
         "max_regret": (solution.max_regret.lower, solution.max_regret.upper), "regret": solution.regret,
+        "spread": spread(np.array(solution.regret), np.array(solution.weight) if solution.weight else None),
         "seconds": solution.seconds, "nodes": solution.policy.nodes,
     }  # fmt: skip
-    return found | ({"test": {"max_regret": verdict.max_regret, "regret": verdict.regret}} if verdict else {})
+    if verdict is None:
+        return found
+    judged = {"max_regret": verdict.max_regret, "regret": verdict.regret}
+    return found | {"test": judged | {"spread": spread(verdict.regret, verdict.weight)}}
 
 
 def _render(template: str, **values: Any) -> str:

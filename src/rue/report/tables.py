@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from rue.experiments.problems import SAME, ProblemRuns
+from rue.experiments.results import spread_of
 from rue.experiments.store import FAILED, Record
 from rue.policy import Policy
 from rue.report.style import bound_text, number_text, rounded
@@ -35,12 +36,12 @@ def method_table(problem: ProblemRuns, *, proved: bool = True) -> Table:
     widest = max([*filter(math.isfinite, (*train, *test)), bound, 0.0])
     mark = round(100 * bound / widest, 1) if bound > 0 else None
     gap = [value if math.isinf(value) else max(0.0, 1 - bound / value) if value > 0 else 0 * value for value in train]
-    mean = numbers(lambda one: math.fsum(map(float, one["regret"])) / len(one["regret"]))
     columns = {
         "method": map(Cell, records),
         "max regret, train": _regret_cells(train, widest, mark),
         "max regret, test": _regret_cells(test, widest),
-        "mean regret": map(_number, mean),
+        "mean regret": map(_number, numbers(lambda one: spread_of(one)["mean"])),
+        "tail 0.1": map(_number, numbers(lambda one: spread_of(one)["tail 0.1"])),
         "gap": [_number(value, percent) for value in gap],
         "proved bound": [_number(value, bound_text) for value in numbers(lambda one: one["max_regret"][0])],
         "seconds": map(_number, numbers(lambda one: one["seconds"])),
@@ -53,7 +54,7 @@ def method_table(problem: ProblemRuns, *, proved: bool = True) -> Table:
         del columns["proved bound"]
     words = f"No policy of any kind has a max regret (train) below {bound_text(bound)}, the upright mark."
     rows = zip(*columns.values(), strict=True)
-    caption = words if bound > 0 else "No bound is proved."
+    caption = (words if bound > 0 else "No bound is proved.") + " Tail 0.1 is the mean of the worst tenth (train)."
     return _table("Max regret by method", columns, rows, ("method", "status"), caption)
 
 
