@@ -14,10 +14,10 @@ from functools import lru_cache
 from rue import parsing
 from rue.compilation import compile_ahead
 from rue.errors import BadInput
+from rue.evaluation import evaluate
 from rue.experiments.provenance import code_version, machine, versions
 from rue.experiments.spec import Problem, Task
 from rue.experiments.store import FAILED, Record
-from rue.judge import evaluate
 from rue.model import UMDP
 from rue.solution import Limits, Solution, Solver
 from rue.solving import solve
