@@ -68,6 +68,7 @@ class Evaluation:
     at_most: float  # proved: no regret is above this
     complete: bool  # False if a limit came first: what was not judged is infinite, and so is the error
     weight: Array  # [K] the probability of each sample
+    judged: Array  # [K] which samples were judged; of the others nothing is known
 
     @property
     def max_regret(self) -> float:
@@ -173,12 +174,14 @@ def verdict_of(cost: PolicyCost, least: LeastCost, weight: Array, name: Callable
             f"{in_all(wrong.size, 'sample', 'so')}"
         )
     regret = np.maximum(value - optimal, 0.0)
-    for array in (value, optimal, regret):
+    judged = np.isfinite(cost.error) & np.isfinite(least.upper)
+    for array in (value, optimal, regret, judged):
         read_only(array)
     error = float(cost.error.max()) + float(np.maximum(least.upper - optimal, optimal - lower).max())
     # The last term is more than what rounding takes from the others.
     most = float((value + cost.error - lower + 4 * UNIT_ROUNDOFF * value).max())
-    return Evaluation(value, optimal, regret, error, max(most, 0.0), least.complete and cost.complete, weight)
+    complete = least.complete and cost.complete
+    return Evaluation(value, optimal, regret, error, max(most, 0.0), complete, weight, judged)
 
 
 def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]
