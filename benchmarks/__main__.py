@@ -17,6 +17,7 @@ from benchmarks import (
     peers,
     readings,
     stationary,
+    worlds,
 )
 from benchmarks.report import Table, machine
 
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "cold": cold.run,
     "limits": limits.run,
     "interrupts": interrupts.run,
+    "worlds": worlds.run,
 }
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,7 +53,7 @@ class Source:
     graph: Graph
     size: Array  # [B] how many samples each block has
     draw: Callable[[int], UMDP]  # block i; where blocks go to other processes, it must be possible to pickle it
-    weight: Array | None = None  # [B] of each block; by default as many as it has samples
+    weight: Any = None  # [B] of each block, an array once it is made; by default as many as it has samples
 
     def __post_init__(self) -> None:
         if not isinstance(self.graph, Graph):
@@ -124,11 +124,11 @@ class Source:
             counted = cls(first.graph, np.ones(len(paths), np.int64), draw)
             size = np.array([first.samples, *(counted._draw_checked(i).samples for i in range(1, len(paths)))])
         else:
-            given = np.asarray(samples)
+            given = frozen_array("samples", samples, np.int64)
             size = np.full(len(paths), given) if given.ndim == 0 else given
             if size.shape != (len(paths),):
                 raise BadInput(f"samples has shape {size.shape}; expected a number for each of {len(paths)} files")
-        return cls(first.graph, size, draw, None if weight is None else np.asarray(weight))
+        return cls(first.graph, size, draw, weight)
 
     @classmethod
     def from_function(
@@ -149,7 +149,7 @@ class Source:
             raise BadInput(f"draw is {draw!r}; expected a function that takes the number of a block")
         size = _sizes(samples, block, None)
         found = _call(draw, 0, "block 0").graph if graph is None else graph
-        return cls(found, size, draw, None if weight is None else np.asarray(weight))
+        return cls(found, size, draw, weight)
 
     @classmethod
     def from_model(cls, model: UMDP, block: int | None = None) -> "Source":
@@ -348,7 +348,7 @@ def _sizes(samples: int, block: int | None, graph: Graph | None) -> Array:
     return size
 
 
-def _check_weight(weight: Array | None, blocks: int) -> Array | None:
+def _check_weight(weight: object, blocks: int) -> Array | None:
     """Return the weights of blocks, if they are any."""
     if weight is None:
         return None

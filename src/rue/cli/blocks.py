@@ -96,6 +96,6 @@ def _print_summary(source: Source, facts: Mapping[str, Any], known: Evaluation, 
         "quantiles": ", ".join(
             f"{100 * level:g} % have at most {number(known.quantile(level))}" for level in LEVELS
         ),
-        "exact to": f"{facts['error']:.1e}",
+        **({"exact to": f"{facts['error']:.1e}"} if facts["complete"] else {}),
     })  # fmt: skip
     say_diagnosis(facts["diagnosis"])
