@@ -1,8 +1,8 @@
 """Samples in blocks: an 8 × 8 disaster grid judged in 10,000 and in 100,000 samples, each in a process of its own.
 
 Seconds are wall-clock, from the start of the processes, with drawing the samples and their optimal values; processor
-seconds are those of all processes. The peaks are the largest resident memory of the process that hands out the blocks and of the largest
-worker, with Python, the libraries and the compiled code.
+seconds are those of all processes. The peaks are the largest resident memory of the process that hands out the blocks
+and of the largest worker, with Python, the libraries and the compiled code.
 """
 
 import json

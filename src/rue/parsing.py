@@ -109,7 +109,7 @@ def read_model_or_source(text: str, block: int | None = None) -> UMDP | Source:
         samples = settings.get("samples", TRAINING)
         is_many = isinstance(samples, int) and samples > MANY_SAMPLES and "pool" not in settings
         return _read_source(name, settings, block) if is_many or block is not None else read_model(text)
-    if Path(text).is_dir():
+    if _exists(text) and Path(text).is_dir():
         if block is not None:
             raise BadInput(f"block is {block} for the folder {text}; expected none, as each file is a block")
         return Source.from_files(text)
