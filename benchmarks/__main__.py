@@ -18,6 +18,7 @@ from benchmarks import (
     peers,
     readings,
     stationary,
+    worlds,
 )
 from benchmarks.report import Table, machine
 
@@ -34,6 +35,7 @@ BENCHMARKS = {
     "limits": limits.run,
     "interrupts": interrupts.run,
     "coverage": coverage.run,
+    "worlds": worlds.run,
 }
 
 

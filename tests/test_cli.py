@@ -561,6 +561,86 @@ def test_evaluate_gives_the_figures_of_the_judge(run):
     assert facts["samples"] == ["0", "1", "2", "3"]
 
 
+def test_evaluate_in_blocks_sums_up_and_lists_all_as_arrays(run, monkeypatch):
+    run("solve", GRID, "--method", "average", "-o", "s.rue")
+    policy = rue.load("s.rue").policy
+    many = GRID.replace("samples=4", "samples=40")
+    domain = rue.domains.Disaster(width=5, height=4, seed=2)
+    source = rue.Source.from_domain(domain, 40, seed=2, block=7)
+    verdict = rue.evaluate(source, policy)
+    facts = run("evaluate", many, "s.rue", "--block", 7, "--json").json
+    assert facts["value"] == verdict.value.tolist() and facts["regret"] == verdict.regret.tolist()
+    assert facts["optimal"] == verdict.optimal.tolist() and facts["error"] == verdict.error
+    assert (facts["max_regret"], facts["mean_regret"]) == (verdict.max_regret, verdict.mean_regret)
+    assert facts["worst_sample"] == verdict.worst_sample and len(facts["samples"]) == 40
+    assert facts["quantiles"]["0.99"] == verdict.quantile(0.99)
+    assert (facts["blocks"], facts["judged"], facts["complete"]) == (6, 40, True) and "weight" not in facts
+    assert run("evaluate", many, "s.rue", "--block", 7, "--jobs", 2, "--json").json == facts
+    words = run("evaluate", many, "s.rue", "--block", 7).words
+    assert "40 in 6 blocks; the 20 worst are listed" in words and "99.9 % have at most" in words
+    # Without --block a model of few samples is a model, also if processes judge its parts.
+    whole = rue.evaluate(parsing.read_model(GRID), policy)
+    assert run("evaluate", GRID, "s.rue", "--jobs", 1, "--json").json["regret"] == whole.regret.tolist()
+    monkeypatch.setattr(parsing, "MANY_SAMPLES", 39)
+    source = parsing.read_model_or_source(many)
+    assert isinstance(source, rue.Source) and source.blocks == 1
+    assert (source.block(0).cost != domain.sample(40, seed=2).cost).any()  # other draws
+    assert isinstance(parsing.read_model_or_source(GRID), rue.UMDP)
+    for more, reason in (
+        (("--test", 5), "which is judged in blocks; expected one of the two"),
+        (("--jobs", 2, "--scheduler", "tcp://127.0.0.1:9"), "expected one of the two"),
+        (("--block", 0), "block is 0; expected a whole number, 1 or more"),
+    ):
+        assert reason in run("evaluate", many, "s.rue", *more, status=2).err
+    selected = run("evaluate", many + ",by=random", "s.rue", status=2).err
+    assert "by is 'random' for samples in blocks; expected none, as all of them count" in selected
+
+
+def test_evaluate_in_a_folder(run, tmp_path):
+    domain = rue.domains.Disaster(width=5, height=4, seed=2)
+    run("solve", GRID, "--method", "average", "-o", "s.rue")
+    (tmp_path / "many").mkdir()
+    models = [domain.sample(1 + i, seed=i).with_weight(range(1, 2 + i)) for i in range(3)]
+    for name, model in zip("abc", models, strict=True):
+        rue.save(f"many/{name}.rue", model)
+    facts = run("evaluate", "many", "s.rue", "--json").json
+    assert facts["samples"] == ["a", "b, 0", "b, 1", "c, 0", "c, 1", "c, 2"] and facts["blocks"] == 3
+    policy = rue.load("s.rue").policy
+    assert facts["regret"] == [r for model in models for r in rue.evaluate(model, policy).regret.tolist()]
+    assert facts["weight"] == pytest.approx([1 / 6, 2 / 18, 4 / 18, 3 / 36, 6 / 36, 9 / 36])
+    assert "expected none, as each file is a block" in run("evaluate", "many", "s.rue", "--block", 2, status=2).err
+
+
+def test_evaluate_in_blocks_can_be_stopped_and_tells_of_endless_regrets(run, monkeypatch):
+    rue.save("w.rue", weather())
+    rue.save("ford.rue", rue.Policy.stationary(weather(), FORD))
+    facts = run("evaluate", "w.rue", "ford.rue", "--block", 1, "--json").json
+    assert facts["max_regret"] == "inf" and facts["diagnosis"] is not None
+    assert "wet year" in run("evaluate", "w.rue", "ford.rue", "--block", 1).words
+
+    class Stops:
+        def __init__(self, *_):
+            self.reports = 0
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def __call__(self, progress):
+            self.reports += 1
+            if self.reports == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("rue.cli.blocks.ProgressBar", Stops)
+    run("solve", GRID, "--method", "average", "-o", "s.rue")
+    done = run("evaluate", GRID, "s.rue", "--block", 1, "--json", status=130)
+    assert done.err == "rue: stopped: 2 of 4 samples were judged\n"
+    assert done.json["judged"] == 2 and not done.json["complete"] and done.json["regret"][2:] == ["inf", "inf"]
+    assert done.json["max_regret"] == max(done.json["regret"][:2])
+
+
 def test_verify_checks_the_proof_in_a_solution(run):
     run("solve", GRID, "--method", "adaptive", "--set", "gap=0.01", "-o", "s.rue")
     solution = rue.load("s.rue")

@@ -91,14 +91,14 @@ def test_a_search_that_lies_about_its_points_proves_nothing_false(monkeypatch):
 @pytest.mark.parametrize("factor", [0.5, 0.9, 1.1, 2.0])
 @pytest.mark.parametrize("solver", SOLVERS, ids=names)
 def test_a_judge_that_is_off_contradicts_somebody(monkeypatch, solver, factor):
-    honest = judge_module._policy_values
+    honest = judge_module.policy_cost
 
     def crooked(model, policy, run):
-        value, error, judged = honest(model, policy, run)
-        return value * factor, error, judged
+        cost = honest(model, policy, run)
+        return replace(cost, value=cost.value * factor)
 
     model = grid()
-    monkeypatch.setattr(judge_module, "_policy_values", crooked)
+    monkeypatch.setattr(judge_module, "policy_cost", crooked)
     with pytest.raises(rue.Contradiction):
         rue.solve(model, solver)
 
@@ -106,7 +106,8 @@ def test_a_judge_that_is_off_contradicts_somebody(monkeypatch, solver, factor):
 def test_a_cost_below_the_least_is_an_error_of_evaluate(monkeypatch):
     model = grid()
     policy = rue.solve(model, rue.Regret()).policy
-    monkeypatch.setattr(judge_module, "_policy_values", lambda *_: (np.full(4, 0.01), np.zeros(4), True))
+    cost = judge_module.PolicyCost(np.full(4, 0.01), np.zeros(4), True)
+    monkeypatch.setattr(judge_module, "policy_cost", lambda *_: cost)
     with pytest.raises(rue.Contradiction, match=r"cost of 0\.01 .* no policy costs less than .*; 4 samples"):
         rue.evaluate(model, policy)
 

@@ -8,7 +8,6 @@ import random
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from clusters import dask_cluster
 
 import rue
 from rue.domains.glider import BUILT_IN
@@ -597,40 +597,8 @@ def command(*words: object, **settings) -> subprocess.Popen:
 def cluster():
     """The address of a Dask scheduler on loopback, and its three workers."""
     pytest.importorskip("distributed", reason="the dask extra is not installed")
-    port = free_port()
-    processes = [dask("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-show")]
-    address = f"tcp://127.0.0.1:{port}"
-    for _ in range(3):
-        processes.append(dask("worker", address, "--nthreads", 1, "--no-nanny", "--no-dashboard"))
-    try:
-        wait_for_port(port)
-        yield address, processes[1:]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-
-
-def dask(*words: object) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "dask", *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_for_port(port: int, seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"nobody listens to port {port} after {seconds} s")
+    with dask_cluster(workers=3) as found:
+        yield found
 
 
 def test_a_dask_cluster_that_loses_a_worker(spec, reference, tmp_path, cluster):

@@ -11,9 +11,10 @@ from rue.build import Builder, Counts, count_transitions, from_counts, from_tran
 from rue.certificate import Certificate, verify
 from rue.diagnosis import Diagnosis, diagnose
 from rue.errors import BadFile, BadInput, Contradiction, NotProved, NotSolved, RueError, SolverFailed
+from rue.evaluation import evaluate
 from rue.formats import load, read_log, read_weights, save
 from rue.guarantees import exceedance_bound, least_samples, scenario_bound
-from rue.judge import Evaluation, evaluate
+from rue.judge import Evaluation
 from rue.mixture import Mixture
 from rue.model import UMDP, Graph
 from rue.policy import Policy
@@ -24,6 +25,8 @@ from rue.solution import Cache, Interval, Limits, Outcome, Progress, Run, Soluti
 from rue.solving import solve
 from rue.stationary.search import ExactStationary
 from rue.values import OptimalValues, optimal_values
+from rue.workers import Processes
+from rue.worlds import Source
 
 __version__ = "0.1.0"
 
@@ -70,6 +73,7 @@ __all__ = [
     "OptimalValues",
     "Outcome",
     "Policy",
+    "Processes",
     "Progress",
     "Regret",
     "RueError",
@@ -78,6 +82,7 @@ __all__ = [
     "Solution",
     "Solver",
     "SolverFailed",
+    "Source",
     "Status",
     "WorstCase",
     "count_transitions",

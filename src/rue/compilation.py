@@ -51,6 +51,11 @@ def compile_for_bound(short: bool = True) -> None:
     compile_kernels(_named({*COMMON, *BOUND, *(() if short else HULL)}))
 
 
+def compile_for_judge() -> None:
+    """Compile or load every kernel that `evaluate` needs."""
+    compile_kernels(_named({*COMMON}))
+
+
 def compile_ahead(solvers: Iterable[Solver] | None = None, progress: Hook | None = None) -> Compiled:
     """Compile or load the kernels of some solvers, or all kernels. Return what was done."""
     before = _processor_seconds()

@@ -34,12 +34,12 @@ from rue._arrays import Array, read_only
 from rue._check import in_all, real_number
 from rue._linear import solve_chain
 from rue._rounding import UNIT_ROUNDOFF
-from rue._threads import check_threads, each
+from rue._threads import each
 from rue.errors import Contradiction, SolverFailed
 from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, count_above, exceedance_bound, most_above
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
-from rue.solution import Cache, Limits, Run, check_cache, check_limits
+from rue.solution import Run
 from rue.values import optimal_values
 
 # Relative error of the sweeps that is accepted; beyond it a component is solved directly.
@@ -69,6 +69,7 @@ class Evaluation:
     at_most: float  # proved: no regret is above this
     complete: bool  # False if a limit came first: what was not judged is infinite, and so is the error
     weight: Array  # [K] the probability of each sample
+    judged: Array  # [K] which samples were judged; of the others nothing is known
 
     @property
     def max_regret(self) -> float:
@@ -132,57 +133,78 @@ class Evaluation:
         )
 
 
-def evaluate(
-    model: UMDP,
-    policy: Policy,
-    *,
-    limits: Limits | None = None,
-    cache: Cache | None = None,
-    threads: int | None = None,
-) -> Evaluation:
-    """Compute the expected cost and regret of a policy in every sample of a model.
+@dataclass(frozen=True, eq=False)
+class LeastCost:
+    """Proved bounds on V*_k at the initial state, where no sample has a dead end."""
 
-    A time limit, or Ctrl-C, leaves samples out that were not judged by then (`complete` is False). A cache that is
-    passed to several calls keeps the optimal values. Threads: all cores unless given; figures do not depend on them.
-    """
-    check_same_graph(model, check_policy(policy).graph)
-    run = Run(check_limits(limits), cache=check_cache(cache), threads=check_threads(threads))
-    with run.catching_interrupts():
-        return judge(model, policy, run)
+    lower: Array  # [K]
+    upper: Array  # [K] infinite where nothing could be proved
+    complete: bool  # False if a limit came first
+
+    @property
+    def value(self) -> Array:  # [K]
+        """The middle of the interval; its lower end where there is no upper one."""
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isinf(self.upper), self.lower, 0.5 * (self.lower + self.upper))
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyCost:
+    """V_k(π) of all samples and a bound on the error of each."""
+
+    value: Array  # [K] infinite where the policy may miss the goal, or nothing is known
+    error: Array  # [K] infinite where nothing is known
+    complete: bool  # False if a limit came first
 
 
 def judge(model: UMDP, policy: Policy, run: Run) -> Evaluation:
     """Evaluate a policy within a run, whose cache keeps the last verdict."""
-    last: list[tuple[Policy, Evaluation]] = run.cache.remember(model, "last verdict", list)
+    return last_verdict(model, policy, run, lambda: _judge(model, policy, run))
+
+
+def last_verdict(about: object, policy: Policy, run: Run, compute: Callable[[], Evaluation]) -> Evaluation:
+    """Return the verdict on a policy that the cache of the run has for a model, or compute it and keep it there."""
+    last: list[tuple[Policy, Evaluation]] = run.cache.remember(about, "last verdict", list)
     for judged, verdict in tuple(last):
         if judged is policy:
             return verdict
-    verdict = _judge(model, policy, run)
+    verdict = compute()
     if verdict.complete:
         last[:] = [(policy, verdict)]
     return verdict
 
 
 def _judge(model: UMDP, policy: Policy, run: Run) -> Evaluation:
-    values = optimal_values(model, run=run)
-    value, value_error, complete = _policy_values(model, policy, run)
-    initial = model.graph.initial
-    lower, upper, optimal = values.lower[initial], values.upper[initial], values.value[initial]
-    wrong = np.flatnonzero(np.isfinite(value) & (value + value_error < lower))
+    least = least_cost(model, run)
+    return verdict_of(policy_cost(model, policy, run), least, model.weight, model.sample_name)
+
+
+def least_cost(model: UMDP, run: Run) -> LeastCost:
+    """Return the optimal values at the initial state."""
+    values, initial = optimal_values(model, run=run), model.graph.initial
+    return LeastCost(values.lower[initial], values.upper[initial], values.complete)
+
+
+def verdict_of(cost: PolicyCost, least: LeastCost, weight: Array, name: Callable[[int], str]) -> Evaluation:
+    """Return the regrets of a policy from its costs and the least ones; `name` tells the name of a sample."""
+    value, lower, optimal = cost.value, least.lower, least.value
+    wrong = np.flatnonzero(np.isfinite(value) & (value + cost.error < lower))
     if wrong.size:  # the judge is wrong, or V* is
         k = int(wrong[0])
         raise Contradiction(
-            f"the judge finds a cost of {float(value[k])!r} ± {float(value_error[k]):.1e} in sample "
-            f"{model.sample_name(k)}, where no policy costs less than {float(lower[k])!r}; "
+            f"the judge finds a cost of {float(value[k])!r} ± {float(cost.error[k]):.1e} in sample "
+            f"{name(k)}, where no policy costs less than {float(lower[k])!r}; "
             f"{in_all(wrong.size, 'sample', 'so')}"
         )
     regret = np.maximum(value - optimal, 0.0)
-    for array in (value, optimal, regret):
+    judged = np.isfinite(cost.error) & np.isfinite(least.upper)
+    for array in (value, optimal, regret, judged):
         read_only(array)
-    error = float(value_error.max()) + float(np.maximum(upper - optimal, optimal - lower).max())
+    error = float(cost.error.max()) + float(np.maximum(least.upper - optimal, optimal - lower).max())
     # The last term is more than what rounding takes from the others.
-    most = float((value + value_error - lower + 4 * UNIT_ROUNDOFF * value).max())
-    return Evaluation(value, optimal, regret, error, max(most, 0.0), values.complete and complete, model.weight)
+    most = float((value + cost.error - lower + 4 * UNIT_ROUNDOFF * value).max())
+    complete = least.complete and cost.complete
+    return Evaluation(value, optimal, regret, error, max(most, 0.0), complete, weight, judged)
 
 
 def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]
@@ -230,7 +252,7 @@ def _every_node(policy: Policy) -> Array:
     return read_only(np.arange(check_policy(policy).nodes, dtype=np.int32))
 
 
-def _policy_values(model: UMDP, policy: Policy, run: Run) -> tuple[Array, Array, bool]:  # [K], [K]
+def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     """Return V_k(π) of all samples, a bound on the error of each, and whether there was time for all of them.
 
     A policy may be proper and yet take so long that no bound on its cost can be computed in floating point: then the
@@ -257,7 +279,7 @@ def _policy_values(model: UMDP, policy: Policy, run: Run) -> tuple[Array, Array,
 
     parts = _each_block(work, rows, run.threads)
     value, error = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return value, error, not left_out
+    return PolicyCost(value, error, not left_out)
 
 
 def _each_block(work: Callable[[int], T], rows: "_Chain", threads: int) -> list[T]:

@@ -21,6 +21,7 @@ from rue.policy import Policy
 from rue.recursion.n_step import OPTION_KINDS
 from rue.selection import WAYS, select
 from rue.solution import Solution, Solver
+from rue.worlds import Source
 
 T = TypeVar("T")
 
@@ -29,6 +30,8 @@ METHODS = (
     "reg-d1", "reg-d2", "reg-d3", "reg-s1", "reg-h1", "reg-h2", "reg-h3", "reg-h4", "cemr-d1", "cemr-d2", "cemr-d3",
     "cemr-s1", "robust", "milp", "average", "best", "mixture", "adaptive",
 )  # fmt: skip
+# A domain with more samples than these is drawn in blocks.
+MANY_SAMPLES = 10_000
 SHORT = re.compile(r"(?P<name>[a-z]+)[- ](?P<options>[a-z])(?P<steps>\d+)")
 LETTERS = {name[0]: name for name in OPTION_KINDS}
 
@@ -101,6 +104,36 @@ def are_draws(text: str) -> bool:
     """
     name, _, rest = text.partition(":")
     return _is_domain(text) and Domain.known[name].draws_training and "pool" not in _domain_settings(rest)
+
+
+def read_model_or_source(text: str, block: int | None = None) -> UMDP | Source:
+    """Return what `read_model` returns, or a source if there are many samples, a folder is named or `block` is given.
+
+    A domain with more than 10,000 samples is drawn in blocks, each with a seed derived from the domain's own, so that
+    they are other draws than those of a model. In a folder, each file is a block. A file is cut into blocks.
+    """
+    if _is_domain(text):
+        name, _, rest = text.partition(":")
+        settings = _domain_settings(rest)
+        samples = settings.get("samples", TRAINING)
+        is_many = isinstance(samples, int) and samples > MANY_SAMPLES and "pool" not in settings
+        return _read_source(name, settings, block) if is_many or block is not None else read_model(text)
+    if _exists(text) and Path(text).is_dir():
+        if block is not None:
+            raise BadInput(f"block is {block} for the folder {text}; expected none, as each file is a block")
+        return Source.from_files(text)
+    model = read_model(text)
+    return model if block is None else Source.from_model(model, block)
+
+
+def _read_source(name: str, settings: dict[str, Any], block: int | None) -> Source:
+    """Return draws of a domain in blocks."""
+    for key in ("pool", "by"):
+        if key in settings:
+            raise BadInput(f"{key} is {settings[key]!r} for samples in blocks; expected none, as all of them count")
+    samples = settings.pop("samples", TRAINING)
+    domain = make_domain(name, settings)
+    return Source.from_domain(domain, samples, seed=domain.seed, block=block)
 
 
 def domain_of(model: UMDP) -> Domain | None:

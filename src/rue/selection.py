@@ -13,7 +13,7 @@ from rue._arrays import Array
 from rue._check import one_of
 from rue._check import seed as check_seed
 from rue.errors import BadInput
-from rue.judge import evaluate
+from rue.evaluation import evaluate
 from rue.model import UMDP, check_model
 from rue.recursion.objectives import Regret
 from rue.solving import solve

@@ -143,19 +143,19 @@ GRACE_PART, GRACE_SECONDS = 0.1, 0.8
 class Cache:
     """Results about models, to be used again: pass one to several calls, `rue.solve(..., cache=cache)`.
 
-    It keeps optimal values, the judge's last verdict and the best certificate of each model object, as long as that
-    object lives. Without a cache each call starts from nothing, so that its result does not depend on earlier calls.
-    Several threads may share one.
+    It keeps optimal values, the judge's last verdict and the best certificate of each model object, or source, as long
+    as that object lives. Without a cache each call starts from nothing, so that its result does not depend on earlier
+    calls. Several threads may share one.
     """
 
     def __init__(self) -> None:
-        self._facts: WeakKeyDictionary[UMDP, dict[str, Any]] = WeakKeyDictionary()
+        self._facts: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
-    def remember(self, model: UMDP, key: str, compute: Callable[[], T]) -> T:
-        """Return what is kept under a key for a model; it is computed the first time."""
+    def remember(self, about: object, key: str, compute: Callable[[], T]) -> T:
+        """Return what is kept under a key for a model or a source; it is computed the first time."""
         with self._lock:
-            facts = self._facts.setdefault(model, {})
+            facts = self._facts.setdefault(about, {})
             if key not in facts:
                 facts[key] = compute()
             value: T = facts[key]

@@ -51,7 +51,8 @@ from rue._check import flag, in_all, number_array, whole_number
 from rue._linear import solve_chain
 from rue.controllers import put_together
 from rue.errors import BadInput, SolverFailed
-from rue.judge import evaluate, visited_nodes
+from rue.evaluation import evaluate
+from rue.judge import visited_nodes
 from rue.model import UMDP, Graph, check_model, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.solution import Cache, Interval

@@ -1,6 +1,5 @@
 """Commands on experiments: experiment run, tables and figures, report."""
 
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -9,12 +8,13 @@ import typer
 
 from rue import experiments, parsing
 from rue._check import one_of
-from rue.cli.options import Json, Output, argument, option
+from rue.cli.options import Jobs, Json, Output, Scheduler, argument, option
 from rue.cli.outputs import PAGES, TABLES, Target
 from rue.cli.printing import complain, print_json, say
 from rue.cli.progress import Bar, RunsBar
 from rue.errors import BadInput
 from rue.formats.writing import check_writable, make_folder, write_text
+from rue.workers import open_executor
 
 experiment = typer.Typer(
     help="Run many methods on many problems, with a store of records; a second run does only what is missing.",
@@ -30,22 +30,15 @@ StoreFolder = Annotated[str, argument(metavar="DIR", help="A store of `rue exper
 def run_all(
     spec: Annotated[str, argument(metavar="SPEC", help="A .toml file.")],
     store: Annotated[str, option(metavar="DIR", help="Where the records go.")],
-    jobs: Annotated[int | None, typer.Option(help="Processes on this machine; one, unless given.")] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786.")
-    ] = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run failed tasks again.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run what the store does not have yet of an experiment. Ctrl-C stops; the same command goes on."""
-    if jobs is not None and scheduler is not None:
-        raise BadInput(f"jobs is {jobs} and the scheduler {scheduler}; expected one of the two")
     wanted = experiments.read_spec(spec)
-    cluster = nullcontext() if scheduler is None else experiments.dask_executor(scheduler)
-    with cluster as executor, RunsBar(as_json, len(wanted.tasks())) as progress:
-        summary = experiments.run_experiment(
-            wanted, store, jobs=1 if jobs is None else jobs, executor=executor, retry=retry, progress=progress
-        )
+    with open_executor(jobs, scheduler) as executor, RunsBar(as_json, len(wanted.tasks())) as progress:
+        summary = experiments.run_experiment(wanted, store, executor=executor, retry=retry, progress=progress)
     if as_json:
         print_json({"spec": spec, "store": store, **asdict(summary)})
     else:

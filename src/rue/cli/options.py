@@ -25,3 +25,6 @@ Test = Annotated[
 TestSeed = Annotated[int | None, option(help="Fixes the fresh draws; the domain's own plus one unless given.")]
 Output = Annotated[str | None, option("--output", "-o", metavar="FILE", help="Where to write the result.")]
 ModelOutput = Annotated[str, option("--output", "-o", metavar="FILE", help="Where to write the model.")]
+Jobs = Annotated[int | None, option(metavar="N", help="Processes on this machine; one, unless given.")]
+Scheduler = Annotated[str | None, option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786.")]
+Block = Annotated[int | None, option(metavar="N", help="Judge so many samples at a time.")]

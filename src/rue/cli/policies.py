@@ -9,6 +9,7 @@ import typer
 import rue
 from rue import parsing
 from rue._text import one_line
+from rue.cli.blocks import evaluate_source
 from rue.cli.facts import (
     diagnosis_facts,
     diagnosis_of_policy,
@@ -18,7 +19,19 @@ from rue.cli.facts import (
     spread_words,
     verdict_facts,
 )
-from rue.cli.options import Json, Model, Output, PolicyFile, Settings, Test, TestSeed, option
+from rue.cli.options import (
+    Block,
+    Jobs,
+    Json,
+    Model,
+    Output,
+    PolicyFile,
+    Scheduler,
+    Settings,
+    Test,
+    TestSeed,
+    option,
+)
 from rue.cli.outputs import Target
 from rue.cli.printing import at_least, at_most, complain, number, percent, print_facts, print_json, print_samples, say
 from rue.cli.progress import ProgressBar, read_model_and_warm_up
@@ -32,6 +45,7 @@ from rue.policy import Policy
 from rue.risk import USUAL_TAIL, check_tail
 from rue.solution import Limits, Solution, Solver
 from rue.solving import solve as run_solver
+from rue.worlds import Source
 
 
 def solve(
@@ -91,19 +105,32 @@ def evaluate(
         float | None, option(help="Tell which regret a fresh sample exceeds with this probability; 0.05 unless given.")
     ] = None,
     tail: Annotated[float, typer.Option(help="Tell the mean over the worst part of this size.")] = USUAL_TAIL,
+    block: Block = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
     """Print the exact cost and regret of a policy in each sample of a model, or of a test set.
 
     Also what it would be worth to know the true sample. With --test, also how likely a fresh sample is to be worse, if
     the test samples are independent draws.
+
+    A domain with more than 10,000 samples, such as `disaster:samples=100000,seed=1`, is drawn and judged block by
+    block, and a folder file by file, so that they need not fit into memory. The samples of a domain in blocks are other
+    draws than those of a model with the same seed, and depend on the size of the blocks.
     """
     fresh = (seed, confidence, probability)
     if test is None and (independent or any(given is not None for given in fresh)):
         raise BadInput("a seed, a confidence, a probability or --independent is given; expected them with --test only")
     check_tail(tail)
-    umdp, given = parsing.read_model(model), parsing.read_policy_or_solution(policy)
+    umdp, given = parsing.read_model_or_source(model, block), parsing.read_policy_or_solution(policy)
     controller = given.policy if isinstance(given, Solution) else given
+    if jobs is not None or scheduler is not None or isinstance(umdp, Source):
+        if test is not None:
+            raise BadInput(f"a test is given for {model}, which is judged in blocks; expected one of the two")
+        source = umdp if isinstance(umdp, Source) else Source.from_model(umdp)
+        names = {"model": model, "policy": policy}
+        raise typer.Exit(evaluate_source(source, controller, names, jobs, scheduler, as_json))
     facts = {"model": model, "policy": policy, **_judged(umdp, controller, rue.evaluate(umdp, controller), tail)}
     unseen = None if test is None else Unseen.read(umdp, test, seed, independent, given)
     if unseen is not None:

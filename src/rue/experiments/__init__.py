@@ -3,10 +3,11 @@
 from rue.experiments.provenance import code_version
 from rue.experiments.published_figures import read_published
 from rue.experiments.results import Results
-from rue.experiments.run import Advance, Summary, dask_executor, run_experiment
+from rue.experiments.run import Advance, Summary, run_experiment
 from rue.experiments.spec import Experiment, Problem, Problems, Task, read_spec
 from rue.experiments.store import Store
 from rue.experiments.tables import make_tables, write_tables
+from rue.workers import dask_executor
 
 __all__ = [
     "Advance",

@@ -16,10 +16,10 @@ import numpy as np
 from rue import parsing
 from rue.compilation import compile_ahead
 from rue.errors import BadInput
+from rue.evaluation import evaluate
 from rue.experiments.provenance import code_version, machine, versions
 from rue.experiments.spec import Problem, Task
 from rue.experiments.store import FAILED, Record
-from rue.judge import evaluate
 from rue.model import UMDP
 from rue.risk import spread
 from rue.solution import Limits, Solution, Solver

@@ -28,8 +28,9 @@ from rue._arrays import Array
 from rue._check import index_array, whole_number
 from rue._text import short_line
 from rue.errors import BadInput
+from rue.evaluation import evaluate
 from rue.grid_layout import CellGrid, read_grid
-from rue.judge import Evaluation, evaluate
+from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.report import style

@@ -20,13 +20,14 @@ from markupsafe import Markup
 
 from rue._text import short_line
 from rue.errors import BadInput, RueError
+from rue.evaluation import evaluate
 from rue.experiments.problems import ProblemRuns, problems_of
 from rue.experiments.provenance import machine, versions
 from rue.experiments.results import Results
 from rue.experiments.statistics import SIGNIFICANT
 from rue.experiments.store import Record
 from rue.experiments.tables import SETS
-from rue.judge import Evaluation, evaluate
+from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.report import summary, tables

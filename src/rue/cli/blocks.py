@@ -1,0 +1,101 @@
+"""Evaluation of a policy in many samples, which come in blocks: a summary instead of a row for each sample."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import rue
+from rue._text import one_line
+from rue.cli.facts import diagnosis_facts, diagnosis_of_policy, say_diagnosis
+from rue.cli.printing import complain, number, print_facts, print_json, print_table
+from rue.cli.progress import ProgressBar
+from rue.judge import Evaluation
+from rue.policy import Policy
+from rue.workers import open_executor
+from rue.worlds import Source
+
+WORST = 20  # samples that are listed, or looked at by a diagnosis
+LEVELS = (0.5, 0.9, 0.99, 0.999)  # of quantiles
+TAIL = 0.1
+
+
+def evaluate_source(
+    source: Source, policy: Policy, names: Mapping[str, str], jobs: int | None, scheduler: str | None, as_json: bool
+) -> int:
+    """Print the regret of a policy in all samples of a source. Return the exit status.
+
+    `names` are the words for the model and the policy. After Ctrl-C the figures are of the samples judged by then.
+    """
+    with open_executor(jobs, scheduler) as executor, ProgressBar(as_json, math.inf) as progress:
+        verdict = rue.evaluate(source, policy, executor=executor, progress=progress)
+    judged = np.flatnonzero(verdict.judged)
+    status = 0 if verdict.complete else 130
+    if judged.size == 0:
+        complain("nothing was judged before the command was stopped")
+        return status
+    known = _only(verdict, judged)
+    facts = {**names, **_facts(source, policy, verdict, known, judged)}
+    if as_json:
+        print_json(facts)
+    else:
+        _print_summary(source, facts, known, judged)
+    if not verdict.complete:
+        complain(f"stopped: {judged.size} of {source.samples} samples were judged")
+    return status
+
+
+def _only(verdict: Evaluation, samples: np.ndarray) -> Evaluation:
+    """Return the same for these samples alone."""
+    arrays = {name: getattr(verdict, name)[samples] for name in ("value", "optimal", "regret", "weight", "judged")}
+    total = arrays["weight"].sum()
+    weight = arrays.pop("weight") / total if total > 0 else np.full(samples.size, 1 / samples.size)
+    return replace(verdict, **arrays, weight=weight)
+
+
+def _facts(
+    source: Source, policy: Policy, verdict: Evaluation, known: Evaluation, judged: np.ndarray
+) -> dict[str, Any]:
+    """Return an evaluation as `--json` prints it; what sums up is of the samples that were judged."""
+    endless = judged[np.isinf(known.regret)][:WORST]
+    diagnosis = None
+    if endless.size:
+        diagnosis = diagnosis_of_policy(source.gather(endless), policy, verdict.regret[endless].tolist())
+    is_weighted = bool(verdict.weight.min() < verdict.weight.max())
+    return {
+        "blocks": source.blocks,
+        "complete": verdict.complete,
+        "judged": int(judged.size),
+        "max_regret": known.max_regret,
+        "mean_regret": known.mean_regret,
+        "tail_regret": {f"{TAIL:g}": known.tail(TAIL)},
+        "quantiles": {f"{level:g}": known.quantile(level) for level in LEVELS},
+        "worst_sample": int(judged[known.worst_sample]),
+        "error": verdict.error,
+        "samples": [source.sample_name(k) for k in range(source.samples)],
+        **({"weight": verdict.weight.tolist()} if is_weighted else {}),
+        "value": verdict.value.tolist(),
+        "optimal": verdict.optimal.tolist(),
+        "regret": verdict.regret.tolist(),
+        "diagnosis": diagnosis_facts(diagnosis),
+    }
+
+
+def _print_summary(source: Source, facts: Mapping[str, Any], known: Evaluation, judged: np.ndarray) -> None:
+    worst = np.argsort(-known.regret, kind="stable")[:WORST]
+    names = [one_line(source.sample_name(int(judged[k]))) for k in worst]
+    figures = [(known.value[k], known.optimal[k], known.regret[k]) for k in worst]
+    rows = [[name, *map(number, row)] for name, row in zip(names, figures, strict=True)]
+    print_table(("sample", "cost", "optimal", "regret"), rows)
+    print_facts({
+        "samples": f"{judged.size} in {source.blocks} blocks; the {len(worst)} worst are listed",
+        "max regret": f"{number(known.max_regret)} in sample {one_line(facts['samples'][facts['worst_sample']])}",
+        "mean regret": f"{number(known.mean_regret)}, {number(known.tail(TAIL))} in the worst {100 * TAIL:g} %",
+        "quantiles": ", ".join(
+            f"{100 * level:g} % have at most {number(known.quantile(level))}" for level in LEVELS
+        ),
+        **({"exact to": f"{facts['error']:.1e}"} if facts["complete"] else {}),
+    })  # fmt: skip
+    say_diagnosis(facts["diagnosis"])
