@@ -70,7 +70,8 @@ def search(regret: Floats, first: int = FIRST, gap: float = GAP) -> Search:  # r
 def as_verdict(regret: Floats) -> rue.Evaluation:
     """What the judge would return for samples with these regrets."""
     nothing, equal = np.zeros(regret.size), np.full(regret.size, 1 / regret.size)
-    return rue.Evaluation(regret, nothing, regret, 0.0, float(regret.max()), True, equal)
+    judged = np.ones(regret.size, bool)
+    return rue.Evaluation(regret, nothing, regret, 0.0, float(regret.max()), True, equal, judged)
 
 
 @dataclass(frozen=True)
