@@ -14,6 +14,7 @@ from benchmarks import (
     hidden,
     interrupts,
     limits,
+    many_samples,
     options,
     peers,
     readings,
@@ -36,6 +37,7 @@ BENCHMARKS = {
     "interrupts": interrupts.run,
     "coverage": coverage.run,
     "worlds": worlds.run,
+    "many-samples": many_samples.run,
 }
 
 

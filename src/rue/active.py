@@ -18,24 +18,24 @@ same way: the policy depends on these only, which is what the scenario theorem a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from rue._arrays import Array
 from rue.certificate import Certificate
-from rue.judge import Evaluation, judge
+from rue.judge import Evaluation, judge, last_verdict
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.risk import caps_of, worst_belief, worst_mean
 from rue.solution import Inner, Interval, Limits, Outcome, Run, Status
 
 # Models with more samples are searched in parts.
-MANY = 40
+MANY = 100
 # Samples that are active at first, and that are added in a round, at least; of a tail, a part of those that are
 # missing.
-FIRST, ADDED, ADDED_PART = 15, 5, 0.5
+FIRST, ADDED, ADDED_PART = 15, 10, 0.5
 # The first active samples have this multiple of a tail's probability.
 FIRST_TAIL = 1.5
 # The gap of a part, as a fraction of the gap that is asked for; where nothing is left to add, it is divided by `FINER`,
@@ -61,6 +61,8 @@ class Part:
     finer: float = 1.0  # the factor of the gap that is asked for
     loose: float = 0.0  # a relative gap that is good enough for now
     policies: tuple[Policy, ...] = ()  # to start from
+    sample: Array = field(default_factory=lambda: np.zeros(0, np.int64))  # [K] the numbers of the samples in the whole
+    memo: dict[str, Any] = field(default_factory=dict)  # what the solver keeps from one part to the next
 
     @classmethod
     def whole(cls, model: UMDP) -> "Part":
@@ -71,6 +73,16 @@ class Part:
     def centre(self) -> Array:  # [K]
         """A belief in the middle of those that keep to the caps; cap itself if no other has as large a sum."""
         return np.asarray(self.cap / max(self.cap.sum(), 1.0))
+
+    def within(self, belief: Array) -> Array:  # [K]
+        """Return a belief that keeps to the caps; what is above one of them goes to the others in proportion."""
+        kept = np.minimum(belief, self.cap)
+        for _ in range(belief.size):
+            room, missing = np.where(kept < self.cap, kept, 0.0), min(1.0, self.cap.sum()) - kept.sum()
+            if missing <= 1e-15 or not room.any():
+                break
+            kept = np.minimum(kept + room * (missing / room.sum()), self.cap)
+        return np.asarray(kept)
 
     @property
     def has_one_belief(self) -> bool:
@@ -104,11 +116,12 @@ class Whole:
     weight: Array  # [K]
     subset: Callable[[Array], UMDP]
     judge: Callable[[Policy, Run], Evaluation]
+    about: object  # what the cache of a run knows them by
 
     @classmethod
     def of(cls, model: UMDP) -> "Whole":
         """Return the samples of a model."""
-        return cls(model.samples, model.weight, model.subset, lambda policy, run: judge(model, policy, run))
+        return cls(model.samples, model.weight, model.subset, lambda policy, run: judge(model, policy, run), model)
 
 
 def has_parts(weight: Array, tail: float | None) -> bool:
@@ -123,15 +136,18 @@ class ActiveSearch:
     whole: Whole
     solver: PartSolver
     run: Run
-    active: Array = field(init=False)  # in order
+    active: Array = field(init=False)  # those that stay come before those that are new
     ever: Array = field(init=False)  # [K] which samples were ever active
     idle: Array = field(init=False)  # [K] rounds in which an active sample did not matter
     lower: float = 0.0
     certificate: Certificate | None = None
     policy: Policy | None = None  # the best so far
     upper: float = np.inf
+    verdict: Evaluation = field(init=False)  # the last, on all samples
+    best_verdict: Evaluation = field(init=False)
     finer: float = PART_GAP
     judge_seconds: float = 0.0
+    memo: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.cap = caps_of(self.whole.weight, self.solver.tail)
@@ -175,7 +191,7 @@ class ActiveSearch:
         known = () if self.policy is None else (self.policy,)
         wide = (self.upper - self.lower) / self.upper if self.upper < np.inf else FIRST_GAP / LOOSE
         model, cap = self.whole.subset(self.active), self.cap[self.active]
-        part = Part(model, cap, self.solver.tail, self.finer, LOOSE * wide, known)
+        part = Part(model, cap, self.solver.tail, self.finer, LOOSE * wide, known, self.active, self.memo)
         outcome = self.solver.run_part(part, inner)
         self.run.iterations += inner.iterations
         for name, count in inner.counters.items():
@@ -186,8 +202,7 @@ class ActiveSearch:
         """Take the lower bound of a part if it is better: it holds for all samples."""
         if outcome.objective.lower > self.lower:
             self.lower = outcome.objective.lower
-            proof = outcome.certificate
-            self.certificate = None if proof is None else replace(proof, sample=self.active)
+            self.certificate = outcome.certificate
 
     def _judge(self, outcome: Outcome) -> Status | None:
         """Judge the policy of a part on all samples; return SOLVED if the bounds are close."""
@@ -197,7 +212,7 @@ class ActiveSearch:
         self.judge_seconds = self.run.seconds - began
         upper = self._at_most(self.verdict)
         if self.policy is None or upper < self.upper:
-            self.policy, self.upper = outcome.policy, upper
+            self.policy, self.upper, self.best_verdict = outcome.policy, upper, self.verdict
         self.run.report(
             f"{self.active.size} of {self.whole.samples} samples", Interval.expected(self.lower, self.upper)
         )
@@ -224,13 +239,13 @@ class ActiveSearch:
         worse = worse[np.argsort(-figure[worse], kind="stable")]
         wanted = ADDED if self.solver.tail is None else max(ADDED, int(ADDED_PART * worse.size))
         kept = self.active[~self._leaving(outcome, own)] if worse.size else self.active
-        self.active = np.sort(np.concatenate([kept, worse[:wanted]]))
+        self.active = np.concatenate([kept, worse[:wanted]])
         return bool(worse.size)
 
     def _leaving(self, outcome: Outcome, own: Array) -> Array:
         """Return which active samples have not mattered for some rounds; those that came back stay."""
         proof = outcome.certificate
-        belief = np.zeros(own.size) if proof is None else proof.belief
+        belief = np.zeros(own.size) if proof is None or proof.belief.size != own.size else proof.belief
         matters = (np.maximum(belief, own) >= LITTLE * self.cap[self.active]) | (self.idle[self.active] < 0)
         self.idle[self.active] = np.where(matters, np.minimum(self.idle[self.active], 0), self.idle[self.active] + 1)
         leaving = self.idle[self.active] >= IDLE_ROUNDS
@@ -239,6 +254,7 @@ class ActiveSearch:
 
     def _outcome(self, status: Status) -> Outcome:
         assert self.policy is not None
+        last_verdict(self.whole.about, self.policy, self.run, lambda: self.best_verdict)  # so that it is kept
         self.run.count("active samples", int(self.ever.sum()))
         self.run.count("by counts", int(np.isinf(self.run.limits.seconds)))
         what = self.solver.objective

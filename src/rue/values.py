@@ -77,6 +77,11 @@ class OptimalValues:
         ends = "" if self.complete else ", not complete"
         return f"OptimalValues({states} states, {samples} samples, error {self.error:.1e}{ends})"
 
+    def subset(self, samples: Array) -> "OptimalValues":
+        """Return those of some samples."""
+        lower, upper, dead, choice = (a[:, samples] for a in (self.lower, self.upper, self.dead, self.choice))
+        return OptimalValues(lower, upper, dead, choice, self.complete)
+
     @property
     def value(self) -> Array:  # [S, K]
         """The middle of the interval; its lower end where there is no upper one; infinite at dead ends."""

@@ -110,6 +110,22 @@ class BeliefArrays:
             front = np.unique(ahead[~reached[ahead]])
         return reached
 
+    def change_samples(self, kept: Array, samples: int) -> None:
+        """Have columns for other samples, first those of `kept`. New ones are zero, and nodes are not listed."""
+
+        def columns(old: Array) -> Array:
+            new = np.zeros((old.shape[0], samples))
+            new[:, : kept.size] = old[:, kept]
+            return new
+
+        self.vectors = self.vectors._replace(alpha=columns(self.vectors.alpha))
+        likelihood = np.zeros((self.weights.likelihood.shape[0], samples))
+        self.weights = self.weights._replace(likelihood=likelihood, belief=np.zeros(samples))
+        self.weights.table[...] = NONE
+        self.points = self.points._replace(inverse=np.zeros((self.points.inverse.shape[0], samples)))
+        self.points.at_state["newest"], self.points.at_state["number"] = NONE, 0
+        self.graph.used[kernel.POINTS] = 0
+
     def drop_nodes(self) -> None:
         """Forget all nodes; the vectors stay."""
         empty = BeliefArrays.empty(self.vectors.at_state.size, self.vectors.alpha.shape[1], self.graph.widest)

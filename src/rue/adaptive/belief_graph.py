@@ -4,7 +4,7 @@ What the graph is, and how its bounds are computed, is described in `belief_kern
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from rue._arrays import Array, ranges
 from rue._threads import in_parts
 from rue.adaptive import belief_kernels as kernel
 from rue.adaptive import expansion_kernels as expansion
+from rue.adaptive import growth_kernels as growth
 from rue.adaptive.belief_arrays import BeliefArrays
 from rue.adaptive.belief_kernels import ACTIONS, BLOCK, EDGES, FOLLOWERS, HUGE, NODES, NONE, POINTS, VECTORS, Walk
 from rue.adaptive.proof_kernels import Draft, list_proof, lower_claims
@@ -86,6 +87,36 @@ class BeliefGraph:
         gaps = GapModel(graph.choice_ptr, graph.trans_ptr, graph.successor, model.prob, gap)
         return cls(model, potential, gaps, BeliefArrays.empty(graph.states, model.samples, widest), memory, threads)
 
+    def grown(self, model: UMDP, values: OptimalValues, kept: Array) -> "BeliefGraph":
+        """Return the graph for a model of other samples: first those of `kept`, then new ones. This one is used up."""
+        new = np.arange(kept.size, model.samples)
+        fresh = model.subset(new)
+        potential = safe_potential(fresh, values.lower[:, new])
+        gap = np.minimum(gap_below(fresh, potential), kernel.FORBIDDEN)
+        potential = np.column_stack([self.potential[:, kept], potential])
+        gaps = self.gaps._replace(prob=model.prob, gap=np.column_stack([self.gaps.gap[:, kept], gap]))
+        graph = replace(self, model=model, potential=potential, gaps=gaps, visited=0, expanded=1)
+        graph.arrays.change_samples(kept, model.samples)
+        graph._add_regrets(fresh, kept.size)
+        arrays, order = graph.arrays, np.empty(self.nodes, np.int32)
+        arrays.weights = arrays.weights._replace(least=min(arrays.weights.least, graph._least_likelihood()))
+        count = growth.spread_likelihoods(gaps, arrays.graph, arrays.weights, order)
+        graph.make_room({POINTS: count + BLOCK * model.graph.states})
+        growth.list_nodes(arrays.graph, arrays.weights, arrays.points, order, count)
+        return graph
+
+    def _add_regrets(self, fresh: UMDP, first: int) -> None:
+        """Compute the regrets of all vectors in fresh samples, whose columns begin with `first`."""
+        vectors = self.arrays.vectors
+        used = int(vectors.used[VECTORS])
+        choice, listed = vectors.vector["choice"][:used], np.flatnonzero(vectors.vector["owner"][:used])
+        real = self.arrays.reachable(listed, self.outcomes)
+        for policy, begin in zip(self.policies, self.offset, strict=False):
+            own = np.flatnonzero(real & (choice < -begin) & (choice >= -begin - policy.nodes))
+            regret = self._regret(fresh, policy, self.potential[:, first:])
+            vectors.alpha[own, first:] = regret[-1 - choice[own] - begin]
+        growth.spread_regrets(self.gaps, vectors, ~real | (choice < 0), first)
+
     @property
     def lower(self) -> float:
         """The lower bound of the root at the present belief."""
@@ -118,11 +149,7 @@ class BeliefGraph:
 
     def add_policy(self, policy: Policy) -> None:
         """Add the regrets of a policy as vectors: from its start nodes, and from its best node at each state."""
-        value, error = node_values(self.model, policy, self.threads)
-        with np.errstate(invalid="ignore"):
-            regret = value + error - self.potential[policy.node_state]
-        regret = np.where(np.isnan(regret), np.inf, np.maximum(regret, 0.0))  # where both are infinite
-        regret = np.minimum(regret, HUGE)
+        regret = self._regret(self.model, policy, self.potential)
         node = _best_nodes(policy, regret.mean(axis=1), self.model.graph.goal)
         self.make_room({VECTORS: BLOCK * (node.size + 1)})
         codes = -1 - self.offset[-1] - node
@@ -131,6 +158,14 @@ class BeliefGraph:
         self.policies.append(policy)
         self.policy_bytes += sum(array.nbytes for array in (*part_of(policy), policy.next_ptr, policy.entry_ptr))
         self.offset.append(self.offset[-1] + policy.nodes)
+
+    def _regret(self, model: UMDP, policy: Policy, potential: Array) -> Array:  # [N, K]
+        """Return the regret from each node of a policy, at most."""
+        value, error = node_values(model, policy, self.threads)
+        with np.errstate(invalid="ignore"):
+            regret = value + error - potential[policy.node_state]
+        regret = np.where(np.isnan(regret), np.inf, np.maximum(regret, 0.0))  # where both are infinite
+        return np.asarray(np.minimum(regret, HUGE))
 
     def root_vectors(self) -> tuple[Array, Array]:  # [J], [J, K]
         """Return the vectors of the initial state that are finite in all samples, newest first, and their regrets."""

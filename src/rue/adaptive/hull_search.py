@@ -141,7 +141,7 @@ class HullSearch:
         nearest = nearest_above(cuts, level / search.upper, np.array(search.anchor), PROJECTION_STEPS)
         # Where cuts are nearly parallel the method may not have come there. It would end at the same belief again.
         nearest = np.maximum(nearest, 0.0)
-        return self._cut(search.toward_dual(_within(nearest / nearest.sum(), search.part.cap), level))
+        return self._cut(search.toward_dual(search.part.within(nearest / nearest.sum()), level))
 
     def _cut(self, belief: Array) -> Array:  # [K]
         """Leave out samples with a small belief.
@@ -153,15 +153,4 @@ class HullSearch:
         least = min(LEAST_PART * (1.0 - search.lower / search.upper), MOST_LEAST_PART) * search.part.cap
         small = (belief < least) & (belief * self.worst < least * search.upper)
         cut = np.maximum(np.where(small, 0.0, belief), np.where(self.worst >= FORBIDDEN, least, 0.0))
-        return _within(cut / cut.sum(), search.part.cap) if cut.sum() > 0 else belief
-
-
-def _within(belief: Array, cap: Array) -> Array:  # [K]
-    """Return a belief that keeps to the caps; what is above one of them goes to the others in proportion."""
-    kept = np.minimum(belief, cap)
-    for _ in range(belief.size):
-        room, missing = np.where(kept < cap, kept, 0.0), min(1.0, cap.sum()) - kept.sum()
-        if missing <= 1e-15 or not room.any():
-            break
-        kept = np.minimum(kept + room * (missing / room.sum()), cap)
-    return np.asarray(kept)
+        return search.part.within(cut / cut.sum()) if cut.sum() > 0 else belief

@@ -68,15 +68,14 @@ from rue.solution import Cache, Interval, Outcome, Run, Solver, Status
 from rue.values import OptimalValues, optimal_values
 
 GIGABYTE = 1e9
-GRAPH_KERNELS = ("belief_kernels", "expansion_kernels", "proof_kernels")
+GRAPH_KERNELS = ("belief_kernels", "expansion_kernels", "growth_kernels", "proof_kernels")
 # The belief moves when its gap is this part of the whole, or after this many rounds.
 NEAR, PATIENCE = 0.25, 40
 # It moves until the upper bound by the known vectors is this far above the lower bound, as a part of the whole gap.
 LEVEL = 0.6
 # When a graph has this many beliefs, and whenever their number has doubled, the hull takes over if the gap is still
-# more than this part of what it was before, and more than this multiple of the gap that is asked for. With many samples
-# its programs take too long.
-GRAPH_BELIEFS, STILL_WIDE, FAR, HULL_SAMPLES = 10_000, 0.7, 1.5, 100
+# more than this part of what it was before, and more than this multiple of the gap that is asked for.
+GRAPH_BELIEFS, STILL_WIDE, FAR = 10_000, 0.7, 1.5
 # The least belief of each sample, or the search would ignore its regret: a part of the relative gap, with limits.
 LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
 # A gap is closed at this fraction of the upper bound, or at this fraction of a typical cost.
@@ -158,7 +157,7 @@ class Adaptive(Solver):
         model = part.model
         small = merge_free(model)
         if small is not None:
-            reduced = replace(part, model=small.model, policies=())
+            reduced = replace(part, model=small.model, policies=(), memo={})
             return self._with_free_moves(small, self.run_part(reduced, run), part, run)
         graph = model.graph
         values = optimal_values(model, run=run)
@@ -168,12 +167,22 @@ class Adaptive(Solver):
             return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), run.stop() or Status.UNPROVED)
         if graph.goal[graph.initial]:
             return Outcome(policy_at_hand(model, values, run), Interval(0.0, 0.0))
-        search = AdaptiveSearch.start(part, values, self.objective, self.memory * GIGABYTE, run)
-        search.waiting = self._start_policies(part, values, run)
+        search = self._begin(part, values, run)
         least = float(values.lower[graph.initial].min())
         relative = max(part.finer * self.gap if self.of == "regret" else 0.0, part.loose)
         search.slack = part.finer * self._slack(least)
         return search.outcome(search.close(AIM * relative), relative)
+
+    def _begin(self, part: Part, values: OptimalValues, run: Run) -> "AdaptiveSearch":
+        """Return a search that goes on where the one for other samples ended, or a new one."""
+        last = part.memo.get("search")
+        if isinstance(last, AdaptiveSearch) and last.can_grow:
+            search = last.grown(part, values, run)
+        else:
+            search = AdaptiveSearch.start(part, values, self.objective, self.memory * GIGABYTE, run)
+            search.waiting = self._start_policies(part, values, run)
+        part.memo["search"] = search
+        return search
 
     def _start_policies(self, part: Part, values: OptimalValues, run: Run) -> Iterator[tuple[str, Policy]]:
         """Yield policies to start from: known ones and those of the samples, or those of other methods as well."""
@@ -220,7 +229,7 @@ def verified(part: Part, proof: Certificate | None, run: Run) -> Certificate | N
         proved = proved_by(part.model, proof, None if part.tail is None else part.cap)
     except NotProved:  # rounding can be in the way where costs are many orders of magnitude apart
         return None
-    certificate = replace(proof, bound=proved * (1 - 1e-12), tail=part.tail)
+    certificate = replace(proof, bound=proved * (1 - 1e-12), tail=part.tail, sample=part.sample)
     verified_of(part.model, run.cache).add(certificate)
     if certificate.objective == "regret" and part.tail is None:
         run.cache.remember(part.model, "regret bound", BestCertificate).add(certificate)
@@ -274,6 +283,7 @@ class AdaptiveSearch:
     beliefs: int = 0  # of the graph before that
     hull_root: int = NONE  # the point of the hull that proves the lower bound; NONE if it is not of the hull
     finite_tried: bool = False
+    earlier: tuple[Part, Certificate] | None = None  # the proof of the lower bound, if it is one for other samples
     stage: str = "adaptive"
 
     @classmethod
@@ -291,6 +301,30 @@ class AdaptiveSearch:
     def model(self) -> UMDP:
         """The samples that are searched."""
         return self.part.model
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether the search can go on with other samples."""
+        return self.hull is None and self.graph.nodes > 0
+
+    def grown(self, part: Part, values: OptimalValues, run: Run) -> "AdaptiveSearch":
+        """Return a search on other samples that goes on from here: those that stay, in order, and then new ones."""
+        self.write_proof()
+        kept = np.flatnonzero(np.isin(self.part.sample, part.sample))
+        new = np.arange(kept.size, part.model.samples)
+        graph = self.graph.grown(part.model, values, kept)
+        initial = part.model.graph.initial
+        base = values.value[initial, new] if self.objective == "regret" else 0.0
+        offset = np.append(self.offset[kept], graph.potential[initial, new] - base)
+        search = AdaptiveSearch(part, self.objective, run, graph, offset, self.scale, lower=self.lower)
+        search.earlier = self.earlier if self.proof is None else (self.part, self.proof)
+        search.proof_value = self.proof_value
+        if self.anchor is not None:
+            search.anchor = part.within(np.append(self.anchor[kept], np.zeros(new.size)))
+        search.waiting = start_policies(part.model.subset(new), values.subset(new), run, 0.0)
+        search.finite_tried = self.finite_tried
+        graph.out_of_time = search.out_of_time
+        return search
 
     @property
     def upper(self) -> float:
@@ -326,7 +360,7 @@ class AdaptiveSearch:
     def _close_gap(self, gap: float) -> Status | None:
         """Search in the graph; return why it ended, or None if the hull shall go on."""
         self.update_game()
-        self.graph.move(self._mixed(self.dual()))
+        self.graph.move(self._mixed(self.dual()) if self.anchor is None else self._next_belief())
         rounds, gaps = 0, [np.inf]
         many, wide = GRAPH_BELIEFS, np.inf
         while True:
@@ -392,9 +426,11 @@ class AdaptiveSearch:
 
     @property
     def _has_hull(self) -> bool:
-        """Whether the hull may go on: not in a short search, and not where no policy with a finite regret is known."""
-        few = self.model.samples <= HULL_SAMPLES
-        return few and self.most_beliefs == math.inf and bool(np.isfinite(self.upper))
+        """Whether the hull may go on: not in a short search, and not where no policy with a finite regret is known.
+
+        Nor in a search in parts: points of the hull cannot be used again for other samples.
+        """
+        return not self.part.sample.size and self.most_beliefs == math.inf and bool(np.isfinite(self.upper))
 
     def _update_lower(self) -> None:
         """Take the lower bound at the present belief if it is the best."""
@@ -485,7 +521,7 @@ class AdaptiveSearch:
         self.proof_seconds = WRITING * took + PROOF_SECONDS * proof.follow.size * self.model.samples
         self.written = True
         low += float(self.offset @ self.graph.belief)
-        if self.proof is None or low > self.proof_value:
+        if (self.proof is None and self.earlier is None) or low > self.proof_value:
             self.proof, self.proof_value = proof, low
 
     def certificate(self) -> Certificate | None:
@@ -494,11 +530,13 @@ class AdaptiveSearch:
         if self.hull is not None and self.hull_root != NONE:
             proof, low = self.hull.certificate(self.objective, self.hull_root)
             low += float(self.offset @ proof.belief)
-            if self.proof is None or low > self.proof_value:
+            if (self.proof is None and self.earlier is None) or low > self.proof_value:
                 found = verified(self.part, proof, self.run)
                 if found is not None:
                     self.proof, self.proof_value = proof, low
                     return found
+        if self.proof is None and self.earlier is not None:
+            return verified(*self.earlier, self.run)
         return verified(self.part, self.proof, self.run)
 
     def _judged_policy(self) -> tuple[Policy, Evaluation]:
