@@ -659,10 +659,11 @@ def main(arguments: list[str] | None = None) -> int:
     facts: dict[str, Any] = {"proved": False, "exact": given.exact}
     try:
         model, proof = read([given.model, given.solution or given.model])
-        facts |= {"objective": proof.objective, "tail": proof.tail, "points": int(proof.state.size)}
+        facts |= {"objective": proof.objective, "points": int(proof.state.size)}
         facts |= {"bound": rounded_down(check(model, proof, given.exact)), "proved": True}
         what = {"regret": "max regret", "cost": "worst-case cost"}[proof.objective]
         if proof.tail is not None:
+            facts["tail"] = proof.tail
             what = f"mean {proof.objective} in the worst {proof.tail:g} of the probability"
         status, line = 0, f"proved: {what} of every policy >= {facts['bound']!r}"
     except Exception as error:  # nothing that goes wrong is a proof
