@@ -36,7 +36,7 @@ PRICES = {zero: st.integers(0 if zero else 1, 8) for zero in (False, True)}
 
 
 @st.composite
-def umdps(draw: st.DrawFn, shape: Shape = Shape()) -> rue.UMDP:  # noqa: B008
+def umdps(draw: st.DrawFn, shape: Shape = Shape()) -> rue.UMDP:
     """Models with cycles, several goals, unreachable states, differing supports, dead ends that can be avoided,
     single and duplicate samples, and states with one action."""
     inner = draw(st.integers(1, shape.states))
@@ -99,7 +99,7 @@ def controllers(draw: st.DrawFn, model: rue.UMDP) -> rue.Policy:
 
 
 @st.composite
-def models_with_controllers(draw: st.DrawFn, shape: Shape = Shape()) -> tuple[rue.UMDP, rue.Policy]:  # noqa: B008
+def models_with_controllers(draw: st.DrawFn, shape: Shape = Shape()) -> tuple[rue.UMDP, rue.Policy]:
     """A random model and a random controller on it."""
     model = draw(umdps(shape))
     return model, draw(controllers(model))
