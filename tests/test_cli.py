@@ -1042,6 +1042,34 @@ def test_a_narrow_terminal_shows_every_sample_of_a_verdict(run, monkeypatch):
     assert words.startswith("sample cost optimal dry year 5 1 wet year 5 5 dry again 5 1 sample regret dry year 4")
 
 
+# explain
+
+
+def test_explain_in_words_and_as_json(run):
+    run("solve", GRID, "--method", "adaptive", "-o", "s.rue")
+    words = run("explain", GRID, "s.rue").words
+    for title in (
+        "Samples that matter",
+        "Where samples disagree",
+        "What tells samples apart",
+        "What the regret is paid",
+    ):
+        assert title in words
+    facts = run("explain", GRID, "s.rue", "--entries", 2, "--json").json
+    found = rue.explain(parsing.read_model(GRID), rue.load("s.rue"), entries=2)
+    assert facts["bound"] == found.bound
+    assert facts["sections"] == found.sections()
+    assert run("explain", GRID, "s.rue", "--entries", 0, status=2).err.count("\n") == 1
+
+
+def test_explain_tells_the_way_out_of_infinite_regret(run):
+    model = weather()
+    rue.save("w.rue", model)
+    rue.save("ford.rue", rue.Policy.stationary(model, FORD))
+    assert "Safe there: bridge." in run("explain", "w.rue", "ford.rue").words
+    assert run("explain", "w.rue", "ford.rue", "--json").json["diagnosis"]["lost"][0]["safe"] == ["bridge"]
+
+
 # simulate
 
 

@@ -117,6 +117,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         rue.evaluate, {"model": MODEL, "policy": POLICY, "limits": rue.Limits(), "cache": None, "threads": 1,
                        "executor": None, "progress": None},
     ),
+    "explain": (rue.explain, {"model": MODEL, "solution": SOLUTION, "entries": 3, "cache": None}),
     "Source": (
         lambda **given: rue.evaluate(rue.Source(**given), POLICY),
         {"graph": GRAPH, "size": [2], "draw": lambda i: MODEL, "weight": [1.0]},
@@ -191,8 +192,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }  # fmt: skip
 # Results: rue makes them, and their fields are what they are. Errors take any words.
 NOT_CALLED = {
-    "BadFile", "BadInput", "Contradiction", "Diagnosis", "Evaluation", "Interval", "NotProved", "NotSolved",
-    "OptimalValues", "Outcome", "Progress", "RueError", "Run",
+    "BadFile", "BadInput", "Contradiction", "Diagnosis", "Evaluation", "Explanation", "Interval", "NotProved",
+    "NotSolved", "OptimalValues", "Outcome", "Progress", "RueError", "Run",
     "Simulation", "Solution", "Solver", "SolverFailed", "Status", "save", "domains", "theory",
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ from rue.certificate import Certificate, verify
 from rue.diagnosis import Diagnosis, diagnose
 from rue.errors import BadFile, BadInput, Contradiction, NotProved, NotSolved, RueError, SolverFailed
 from rue.evaluation import evaluate
+from rue.explanation import Explanation, explain
 from rue.formats import load, read_log, read_weights, save
 from rue.guarantees import exceedance_bound, least_samples, scenario_bound
 from rue.judge import Evaluation
@@ -63,6 +64,7 @@ __all__ = [
     "Diagnosis",
     "Evaluation",
     "ExactStationary",
+    "Explanation",
     "Graph",
     "Interval",
     "Limits",
@@ -90,6 +92,7 @@ __all__ = [
     "domains",
     "evaluate",
     "exceedance_bound",
+    "explain",
     "from_counts",
     "from_transitions",
     "least_samples",

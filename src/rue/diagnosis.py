@@ -136,20 +136,20 @@ class Diagnosis:
         return [self.model.sample_name(k) for k in samples]
 
     def _listed_samples(self, samples: Sequence[int]) -> str:
-        return f"sample{'' if len(samples) == 1 else 's'} {_listed(self._samples(samples))}"
+        return f"sample{'' if len(samples) == 1 else 's'} {listed(self._samples(samples))}"
 
     def _lost_in_words(self, lost: Lost) -> str:
         names = self._names(lost)
-        state, does = names["state"], _listed(names["actions"])
+        state, does = names["state"], listed(names["actions"])
         begin = f"In {self._listed_samples(lost.samples)} the policy"
         if lost.dead_end is None:
             return f"{begin} never reaches a goal from state {state} on, where it takes {does}."
-        end, safe = names["dead_end"], _listed(names["safe"]) or "no action"
+        end, safe = names["dead_end"], listed(names["safe"]) or "no action"
         return f"{begin} may enter the dead end {end}: it takes {does} in state {state}. Safe there: {safe}."
 
     def _clash_in_words(self, clash: Clash) -> list[str]:
         names = self._names(clash)
-        state, safe, clashing = names["state"], _listed(names["safe"]), self._listed_samples(clash.samples)
+        state, safe, clashing = names["state"], listed(names["safe"]), self._listed_samples(clash.samples)
         wrong = [
             f"{self.model.graph.action_name(action)} may lead into a dead end in {self._listed_samples(samples)}"
             for action, samples in clash.deadly
@@ -362,7 +362,7 @@ def _spread(nodes: int, start: Array, source: Array, target: Array) -> tuple[Arr
     return order[1:], before
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Return names with commas between them; if there are many, the first ones and the number of the others."""
     shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"]
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
