@@ -38,7 +38,7 @@ from rue.evaluation import evaluate
 from rue.judge import Evaluation
 from rue.model import UMDP, check_model
 from rue.policy import Policy, check_policy
-from rue.solution import Cache, Solution
+from rue.solution import Cache, Solution, check_cache
 from rue.values import OPTIMAL_TIE, optimal_values
 from rue.visits import expected_visits
 
@@ -299,7 +299,7 @@ def explain(
     check_model(model)
     policy = solution.policy if isinstance(solution, Solution) else check_policy(solution)
     whole_number("entries", entries, 1)
-    cache = cache or Cache()
+    cache = check_cache(cache)
     verdict = evaluate(model, policy, cache=cache)
     proof = _proof_about(model, solution) if isinstance(solution, Solution) else None
     belief = None if proof is None else _belief_over_all(model, proof)
