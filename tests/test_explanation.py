@@ -93,7 +93,9 @@ def test_samples_that_hardly_matter_are_told_apart_from_those_without_belief():
         weight = certificate.weight.copy()
         weight[0] = belief
         proof = dataclasses.replace(certificate, weight=weight)
-        return " ".join(rue.explain(three, dataclasses.replace(solution, certificate=proof)).lines())
+        return " ".join(
+            rue.explain(three, dataclasses.replace(solution, certificate=proof, regret_certificate=None)).lines()
+        )
 
     assert "over 2 of 3 samples: 0 (0.6), 1 (0.4)" in said([0.6, 0.4, 0.0])
     assert "Samples with no belief do not matter for the bound: it holds without them (1 of 3)." in said(
