@@ -48,6 +48,12 @@ VALUES = rue.optimal_values(MODEL)
 VERDICT = rue.evaluate(MODEL, POLICY)
 
 
+def observe(state: object, outcome: object) -> None:
+    agent = rue.Policy.stationary(MODEL, [0, 0, 0]).agent(MODEL, seed=1)
+    agent.act()
+    agent.observe(state, outcome)
+
+
 def values_of(thing: object) -> dict[str, Any]:
     return {name: getattr(thing, name) for name in thing.__dataclass_fields__ if not name.startswith("_")}
 
@@ -75,6 +81,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Policy.from_weights": (rue.Policy.from_weights, {"graph": GRAPH, "weight": [0.5, 0.5, 1.0]}),
     "Policy.from_json": (rue.Policy.from_json, {"text": POLICY.to_json()}),
     "Policy.from_csv": (rue.Policy.from_csv, {"text": POLICY.to_csv(), "model": MODEL}),
+    "Policy.agent": (
+        POLICY.agent, {"model": MODEL, "seed": 1, "unknown": "nearest", "fallback": POLICY},
+    ),
+    "Policy.agent.observe": (observe, {"state": "door", "outcome": 0}),
     "Builder": (rue.Builder, {"samples": 2, "weight": [1.0, 2.0], "discount": 0.5}),
     "Builder.add": (
         lambda **given: rue.Builder(2).add(**given).goal("b").build(),

@@ -8,6 +8,7 @@ from models import Shape, umdps
 from naive import INF, Naive, closure
 
 import rue
+from rue.judge import ends_from
 from rue.structure import jointly_proper, proper_in, reaching_goal, robustly_proper
 
 
@@ -96,3 +97,19 @@ def test_within_restricts_the_choices():
     order, allowed = robustly_proper(model, randomised=False, within=within)
     assert model.graph.initial not in order
     assert not allowed[~within].any()
+
+
+@given(umdps())
+@settings(max_examples=100)
+def test_jointly_proper_everywhere(model):
+    """Trying all choices ends in every sample from each state that is alive; no stationary policy ends from others."""
+    alive, allowed = jointly_proper(model, everywhere=True)
+    assert ends_from(model, uniform(model, alive, allowed))[alive].all()
+    graph = model.graph
+    for s in np.flatnonzero(~alive):
+        moved = rue.Graph(graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor, int(s))
+        try:
+            begun = rue.UMDP(moved, model.prob, model.cost)
+        except rue.BadInput:  # some sample has no policy at all that ends from here
+            continue
+        assert not proper_supports(Naive(begun))

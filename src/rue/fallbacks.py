@@ -59,10 +59,13 @@ def _folded(unfolded: Unfolded) -> Policy:
     return put_together(graph, [part_of(alone), part], alone.nodes + small.start_node, small.start_weight)
 
 
-def wandering(model: UMDP) -> Policy:
-    """Return the policy that draws, with equal chances, one of the choices that are safe in every sample."""
+def wandering(model: UMDP, *, everywhere: bool = False) -> Policy:
+    """Return the policy that draws, with equal chances, one of the choices that are safe in every sample.
+
+    Safe from the initial state on; with `everywhere`, also from states that a sample cannot visit.
+    """
     graph = model.graph
-    alive, allowed = jointly_proper(model)
+    alive, allowed = jointly_proper(model, everywhere=everywhere)
     safe = allowed & alive[graph.choice_state]
     count = np.bincount(graph.choice_state[safe], minlength=graph.states)
     safe[graph.choice_ptr[:-1][(count == 0) & ~graph.goal]] = True

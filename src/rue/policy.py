@@ -23,7 +23,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,9 @@ from rue._check import frozen_array, in_all, number_array
 from rue.errors import BadInput
 from rue.model import GRAPH_FIELDS, UMDP, Graph
 from rue.policy_text import COLUMNS, FORMAT, VERSION, actions_in_words, arrays_from_csv, arrays_from_json
+
+if TYPE_CHECKING:
+    from rue.agent import Agent
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +127,24 @@ class Policy:
     def is_deterministic(self) -> bool:
         """Whether no node and no start is random."""
         return bool((np.diff(self.entry_ptr) <= 1).all()) and self.start_node.size == 1
+
+    def agent(
+        self,
+        model: UMDP | None = None,
+        *,
+        seed: "int | np.random.Generator",
+        unknown: str = "refuse",
+        fallback: "Policy | None" = None,
+    ) -> "Agent":
+        """Return an agent that acts by this policy: `act()`, `observe(state)`, `belief`, `reset()`.
+
+        The belief needs the model. `unknown` says what to do after an outcome for which the policy has no node or which
+        no sample allows: "refuse" it, go on with a stationary "fallback" (the given one, or one that is found), or at
+        the "nearest" node of that state. `seed` fixes what is drawn; it may be a generator that is shared with others.
+        """
+        from rue.agent import Agent
+
+        return Agent(self, model, seed=seed, unknown=unknown, fallback=fallback)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Return what the policy does, one row for each node and choice, with the names of states and actions."""

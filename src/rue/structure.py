@@ -108,11 +108,16 @@ def proper_in(model: "UMDP", sample: int, within: Array | None = None) -> tuple[
     return surely_reaching(model.graph, model.prob[:, sample] > 0, within)
 
 
-def jointly_proper(model: "UMDP") -> tuple[Array, Array]:  # [S], [C]
-    """Return states and choices such that trying all of these choices is proper in every sample."""
+def jointly_proper(model: "UMDP", *, everywhere: bool = False) -> tuple[Array, Array]:  # [S], [C]
+    """Return states and choices such that trying all of these choices is proper in every sample.
+
+    That is from the initial state on; with `everywhere`, from each of these states, even if a sample cannot visit it.
+    """
     if all_states_reach_goal(model):
         return _everything(model.graph)
-    return model.remember("jointly_proper", lambda: _jointly_proper(model))
+    if everywhere:
+        return _jointly_proper(model, [np.ones(model.graph.states, bool)] * model.samples)
+    return model.remember("jointly_proper", lambda: _jointly_proper(model, _visited(model)))
 
 
 def robustly_proper(model: "UMDP", *, randomised: bool, within: Array | None = None) -> tuple[Array, Array]:  # [n], [C]
@@ -136,15 +141,18 @@ def robustly_proper(model: "UMDP", *, randomised: bool, within: Array | None = N
         reach.retreat(_links(graph), alive, allowed, ever, seen)
 
 
-def _jointly_proper(model: "UMDP") -> tuple[Array, Array]:
+def _visited(model: "UMDP") -> list[Array]:  # [S] each
+    return [_mask(model.graph.states, visited_states(model.graph, model.prob[:, k] > 0)) for k in range(model.samples)]
+
+
+def _jointly_proper(model: "UMDP", visited: list[Array]) -> tuple[Array, Array]:
     """Remove, sample by sample, what cannot reach a goal there, until nothing changes.
 
-    A state counts for a sample only if it can be visited in it.
+    A state counts for a sample only if it is among those `visited` in it.
     """
     graph = model.graph
     alive, allowed = _everything(graph)
     lives = [model.prob[:, k] > 0 for k in range(model.samples)]
-    visited = [_mask(graph.states, visited_states(graph, live)) for live in lives]
     relevant = np.zeros(graph.transitions, bool)
     for live, seen in zip(lives, visited, strict=True):
         relevant |= live & seen[graph.trans_state]
