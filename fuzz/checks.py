@@ -65,7 +65,7 @@ class Job:
 
 def fresh(model: rue.UMDP) -> rue.UMDP:
     """The same model, as if just made."""
-    return rue.UMDP(model.graph, model.prob, model.cost)
+    return rue.UMDP(model.graph, model.prob, model.cost, weight=model.weight)
 
 
 def draw_jobs(seed: int, samples: int, states: int) -> list[Job]:
@@ -97,7 +97,9 @@ def _draw_solver(random: Random, samples: int, states: int) -> rue.Solver:
         return method(steps, options, prune=bool(random.random() < 0.5), engine=engine)
     if kind < 0.8:
         objective = "regret" if random.random() < 0.7 else "cost"
-        return rue.Adaptive(float(random.choice([0.0, 1e-3, 0.05, 0.5])), objective=objective)
+        gap = float(random.choice([0.0, 1e-3, 0.05, 0.5]))
+        tail = float(random.choice([1.0, 0.5, 0.1, 1e-9])) if random.random() < 0.3 else None
+        return rue.Adaptive(gap, objective=objective, tail=tail)
     if kind < 0.88:
         gap = float(random.choice([0.0, 1e-7, 0.1]))
         return rue.ExactStationary(gap=gap, prune=bool(random.random() < 0.3))
@@ -151,16 +153,16 @@ class Look:
     @cached_property
     def least(self) -> float:
         """No policy that is known has a max regret below this, with what the judge may be off."""
-        return self.within(min(v.max_regret + v.error for v in self.verdicts))
+        return self.least_of("regret")
 
-    @cached_property
-    def least_cost(self) -> float:
-        """The same for the worst-case cost."""
-        return self.within(min(float(v.value.max()) + v.error for v in self.verdicts))
+    def least_of(self, objective: str, tail: float | None = None) -> float:
+        """The same for the max or for a tail of the regret or of the cost."""
+        return self.within(min(self.reached(v, objective, tail) + v.error for v in self.verdicts))
 
-    def least_of(self, objective: str) -> float:
-        """The one that an objective is about."""
-        return self.least if objective == "regret" else self.least_cost
+    def reached(self, verdict: rue.Evaluation, objective: str, tail: float | None) -> float:
+        """The max, or a tail, of what a policy comes to."""
+        figures = (verdict.regret if objective == "regret" else verdict.value).tolist()
+        return max(figures) if tail is None else exact.tail(figures, self.model.weight.tolist(), tail)
 
     def within(self, upper: float) -> float:
         """An upper bound with room for rows that do not sum to one."""
@@ -241,7 +243,7 @@ def check_bound(look: Look) -> str | None:
                 f"{solution.solver}: max regret at least {solution.max_regret.lower!r}; some policy has {look.least!r}"
             )
         if isinstance(solution.solver, rue.Adaptive):
-            least = look.least_of(solution.solver.objective)
+            least = look.least_of(solution.solver.objective, solution.solver.tail)
             if solution.objective.lower > least:
                 return f"{solution.solver}: objective at least {solution.objective.lower!r}; some policy has {least!r}"
     return None
@@ -252,11 +254,12 @@ def check_upper(look: Look) -> str | None:
     for solution, verdict in zip(look.solutions, look.verdicts, strict=False):
         solver = solution.solver
         cost = isinstance(solver, rue.WorstCase) or (isinstance(solver, rue.Adaptive) and solver.objective == "cost")
+        tail = solver.tail if isinstance(solver, rue.Adaptive) else None
         if isinstance(solver, rue.MyopicRegret | rue.Average) or not math.isfinite(solution.objective.upper):
             continue
         if solution.status is rue.Status.TIME_LIMIT and solution.max_regret.upper == INF:
             continue  # there was no time left for the judge
-        reached = float(verdict.value.max()) if cost else verdict.max_regret
+        reached = look.reached(verdict, "cost" if cost else "regret", tail)
         if reached - verdict.error > look.within(solution.objective.upper):
             said = f"objective at most {solution.objective.upper!r}"
             return f"{solver}: {said}; the policy has {reached!r} ± {verdict.error}"
@@ -288,10 +291,9 @@ def check_status(look: Look) -> str | None:
 def check_feasible(look: Look) -> str | None:
     """A search to the end says infeasible if and only if no policy has a finite regret."""
     about = [
-        s
-        for s, j in zip(look.solutions, look.jobs, strict=True)
-        if isinstance(s.solver, rue.Adaptive) and not j.limited
-    ]
+        s for s, j in zip(look.solutions, look.jobs, strict=True)
+        if isinstance(s.solver, rue.Adaptive) and not j.limited and (s.solver.tail is None or look.model.weight.all())
+    ]  # fmt: skip
     possible = exact.feasible(look.naive) if about else None
     if possible is None:
         return NOT_FOR_IT
@@ -385,9 +387,14 @@ def check_histories(look: Look) -> str | None:
             return f"{solution.solver}: max regret {solution.max_regret}; the best is {value!r}"
         if isinstance(solution.solver, rue.Adaptive) and solution.status is rue.Status.SOLVED:
             gap = solution.solver.gap
-            if solution.solver.objective == "regret" and solution.max_regret.upper * (1 - gap) > value + room:
+            if _is_minimax(solution.solver) and solution.max_regret.upper * (1 - gap) > value + room:
                 return f"{solution.solver}: max regret {solution.max_regret}; the best is {value!r}"
     return None
+
+
+def _is_minimax(solver: rue.Solver) -> bool:
+    """Whether it looks for the least max regret of all policies."""
+    return isinstance(solver, rue.Adaptive) and solver.objective == "regret" and solver.tail is None
 
 
 def _has_circle(spec: Spec) -> bool:
@@ -409,7 +416,7 @@ def check_order(look: Look) -> str | None:
     applied = False
     for solver, solution in full:
         regret = solution.max_regret.upper
-        if isinstance(solver, rue.Adaptive) and solver.objective == "regret":
+        if _is_minimax(solver):
             applied = True
             if regret * (1 - max(solver.gap, 1e-6)) > look.within(look.least) + 1e-9 * look.scale:
                 return f"{solver}: max regret {regret!r}; some policy has {look.least!r}"
@@ -430,16 +437,16 @@ def check_certificate(look: Look) -> str | None:
             continue
         applied = True
         for accept in (rue.verify, by_checker):
-            proved = _accepted(accept, look, proof)
-            if proved is None or not proof.bound <= proved <= look.least_of(proof.objective):
+            proved, least = _accepted(accept, look, proof), look.least_of(proof.objective, proof.tail)
+            if proved is None or not proof.bound <= proved <= least:
                 said = f"{accept.__name__} finds {proved!r} and it claims {proof.bound!r}"
-                return f"{solution.solver}: {said}; some policy has {look.least_of(proof.objective)!r}"
+                return f"{solution.solver}: {said}; some policy has {least!r}"
         for _ in range(3):
             changed = tamper(proof, random)
             for accept in (rue.verify, by_checker) if changed is not None else ():
                 proved = _accepted(accept, look, changed)
-                if proved is not None and not proved <= look.least_of(changed.objective):
-                    least = look.least_of(changed.objective)
+                least = look.least_of(changed.objective, changed.tail)
+                if proved is not None and not proved <= least:
                     return (
                         f"{solution.solver}: {accept.__name__} takes {proved!r} when changed; some policy has {least!r}"
                     )
@@ -466,7 +473,10 @@ def _accepted(accept: Callable[[rue.UMDP, rue.Certificate], float], look: Look, 
 
 def tamper(proof: rue.Certificate, random: Random) -> rue.Certificate | None:
     """The certificate with something else in one place, mostly claiming more; None if it cannot be made."""
-    name = str(random.choice(["value", "weight", "potential", "follow", "state", "bound", "objective", "scale"]))
+    names = ["value", "weight", "potential", "follow", "state", "bound", "objective", "scale", "tail"]
+    name = str(random.choice(names))
+    if name == "tail":
+        return replace(proof, tail=None if proof.tail else float(random.choice([1.0, 0.5, 1e-3])), bound=0.0)
     if name == "objective":
         return replace(proof, objective="cost" if proof.objective == "regret" else "regret")
     if name == "bound":

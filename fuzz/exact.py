@@ -196,3 +196,15 @@ def count_beliefs(naive: Naive, most: int = 200) -> int | None:
                 if total > 0:
                     queue.append((naive.successor[t], tuple(w / total for w in weight)))
     return len(seen)
+
+
+def tail(figures: list[float], weight: list[float], level: float) -> float:
+    """The mean of the worst part `level` of the probability, from the worst figure on."""
+    left, total = Fraction(level), Fraction(0)
+    for figure, share in sorted(zip(figures, weight, strict=True), reverse=True):
+        taken = min(left, Fraction(share))
+        if taken and figure == INF:
+            return INF
+        total += taken * Fraction(figure) if taken else 0
+        left -= taken
+    return float(total / Fraction(level))

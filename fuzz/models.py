@@ -33,6 +33,7 @@ class Spec:
     initial: int
     choices: tuple[Choice, ...]  # by state
     family: str = ""
+    weight: tuple[float, ...] = ()  # [K] of the samples; empty if all count alike
 
     @property
     def samples(self) -> int:
@@ -54,14 +55,15 @@ class Spec:
         samples = self.samples
         prob = np.array([p for _, p in outcomes], float).reshape(-1, samples)
         cost = np.array([c.cost for c in self.choices], float).reshape(-1, samples)
-        return rue.UMDP(graph, prob, cost)
+        return rue.UMDP(graph, prob, cost, weight=self.weight or None)
 
     def to_json(self) -> dict[str, Any]:
         """The form of corpus files."""
         choices = [
             {"state": c.state, "cost": list(c.cost), "to": [[s, list(p)] for s, p in c.to]} for c in self.choices
         ]
-        return {"states": self.states, "initial": self.initial, "choices": choices}
+        weight = {"weight": list(self.weight)} if self.weight else {}
+        return {"states": self.states, "initial": self.initial, "choices": choices, **weight}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Spec":
@@ -70,7 +72,7 @@ class Spec:
             Choice(c["state"], tuple(map(float, c["cost"])), tuple((s, tuple(map(float, p))) for s, p in c["to"]))
             for c in data["choices"]
         ]
-        return cls(data["states"], data["initial"], tuple(choices))
+        return cls(data["states"], data["initial"], tuple(choices), weight=tuple(map(float, data.get("weight", ()))))
 
     @classmethod
     def of(cls, model: rue.UMDP) -> "Spec":
@@ -80,7 +82,7 @@ class Spec:
             span = range(graph.trans_ptr[c], graph.trans_ptr[c + 1])
             to = tuple((int(graph.successor[t]), tuple(model.prob[t].tolist())) for t in span)
             choices.append(Choice(int(graph.choice_state[c]), tuple(model.cost[c].tolist()), to))
-        return cls(graph.states, graph.initial, tuple(choices))
+        return cls(graph.states, graph.initial, tuple(choices), weight=tuple(model.weight.tolist()))
 
 
 def draw(seed: int) -> Spec:
@@ -93,7 +95,16 @@ def draw(seed: int) -> Spec:
     for twist in TWISTS:
         if random.random() < TWISTS[twist][0]:
             spec = TWISTS[twist][1](random, spec)
-    return replace(spec, family=name)
+    return replace(spec, family=name, weight=_weights(seed, spec.samples))
+
+
+def _weights(seed: int, samples: int) -> tuple[float, ...]:
+    """Weights of the samples, in one model of four; some are tiny, and some are zero."""
+    random = np.random.default_rng([seed, 4])  # so that models are the same as those without weights
+    if random.random() < 0.75:
+        return ()
+    weight = random.integers(0, 9, samples) * 10.0 ** random.choice([0, 0, 0, -6], samples)
+    return tuple(weight.tolist()) if weight.any() else ()
 
 
 def _samples(random: Random) -> int:

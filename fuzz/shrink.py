@@ -38,7 +38,11 @@ def shrink(spec: Spec, seed: int, check: str, seconds: float = 30.0) -> tuple[Sp
 def _smaller(spec: Spec) -> Iterator[Spec]:
     """Simpler models, the boldest changes first."""
     for k in range(spec.samples if spec.samples > 1 else 0):
-        yield _each(spec, lambda c, k=k: _without_sample(c, k))  # type: ignore[misc]
+        fewer = _each(spec, lambda c, k=k: _without_sample(c, k))  # type: ignore[misc]
+        weight = spec.weight[:k] + spec.weight[k + 1 :]
+        yield replace(fewer, weight=weight if any(weight) else ())
+    if spec.weight:
+        yield replace(spec, weight=())
     for state in range(spec.states):
         smaller = _without_state(spec, state)
         if smaller is not None:
@@ -71,7 +75,7 @@ def _without_state(spec: Spec, state: int) -> Spec | None:
         for c in spec.choices
         if c.state != state
     )
-    return Spec(spec.states - 1, number(spec.initial), choices, spec.family)
+    return Spec(spec.states - 1, number(spec.initial), choices, spec.family, spec.weight)
 
 
 def _joined(to: tuple[tuple[int, tuple[float, ...]], ...]) -> tuple[tuple[int, tuple[float, ...]], ...]:

@@ -63,12 +63,12 @@ class Found:
 @contextmanager
 def hull_at_once() -> Iterator[list[str]]:
     """Let the hull take over after one backup, wherever it may; list why proofs were refused before they were given."""
-    in_graph, verify = search.AdaptiveSearch._close_gap, search.verify
+    in_graph, proved_by = search.AdaptiveSearch._close_gap, search.proved_by
     refused: list[str] = []
 
-    def listing(model: rue.UMDP, proof: rue.Certificate) -> float:
+    def listing(model: rue.UMDP, proof: rue.Certificate, cap: np.ndarray | None) -> float:
         try:
-            return verify(model, proof)
+            return proved_by(model, proof, cap)
         except rue.NotProved as error:
             refused.append(str(error))
             raise
@@ -85,7 +85,7 @@ def hull_at_once() -> Iterator[list[str]]:
     with (
         mock.patch.object(search.AdaptiveSearch, "_close_gap", close_gap),
         mock.patch.object(finite, "MOST_NODES", 0),
-        mock.patch.object(search, "verify", listing),
+        mock.patch.object(search, "proved_by", listing),
     ):
         yield refused
 
