@@ -79,8 +79,9 @@ def test_the_examples_in_the_guide_run(capsys, tmp_path, monkeypatch):
     assert shown in capsys.readouterr().out
 
 
-def test_the_examples_on_acting_run(capsys):
+def test_the_examples_on_acting_run(capsys, tmp_path, monkeypatch):
     """Two thousand episodes in Gymnasium's own lake cost what the judge says, within three standard errors."""
+    monkeypatch.chdir(tmp_path)  # they write files
     first, *rest = BLOCK.findall((ROOT / "docs" / "acting.md").read_text())
     assert len([line for line in first.splitlines() if line and "import" not in line]) <= 15
     names: dict = {}
