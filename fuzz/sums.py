@@ -28,7 +28,7 @@ from fuzz.checks import _has_circle, fresh
 from fuzz.models import Spec
 from fuzz.sums_models import draw_sums
 from rue import checker
-from rue.adaptive import finite, search
+from rue.adaptive import finite, search, verified
 from tests.naive import Naive, belief_value, tree_size
 
 # An interval may miss the value of a program in floating point by this fraction of it, or of the largest cost.
@@ -63,7 +63,7 @@ class Found:
 @contextmanager
 def hull_at_once() -> Iterator[list[str]]:
     """Let the hull take over after one backup, wherever it may; list why proofs were refused before they were given."""
-    in_graph, proved_by = search.AdaptiveSearch._close_gap, search.proved_by
+    in_graph, proved_by = search.AdaptiveSearch._close_gap, verified.proved_by
     refused: list[str] = []
 
     def listing(model: rue.UMDP, proof: rue.Certificate, cap: np.ndarray | None) -> float:
@@ -85,7 +85,7 @@ def hull_at_once() -> Iterator[list[str]]:
     with (
         mock.patch.object(search.AdaptiveSearch, "_close_gap", close_gap),
         mock.patch.object(finite, "MOST_NODES", 0),
-        mock.patch.object(search, "proved_by", listing),
+        mock.patch.object(verified, "proved_by", listing),
     ):
         yield refused
 

@@ -1,5 +1,6 @@
 """What docs/architecture.md names exists, and what CONTRIBUTING.md says works."""
 
+import ast
 import os
 import re
 import subprocess
@@ -48,6 +49,34 @@ def test_every_room_is_named():
     }
     missing = {name for name in rooms | modules if name not in TEXT}
     assert missing <= {"errors.py", "grid_layout.py", "table.py"}
+
+
+# The checker is one file that can be copied out.
+LONG_FILES = {"checker.py"}
+LINES, PARAMETERS = 600, 8
+# Public functions with many keywords. Options of commands are parameters, too.
+MANY_PARAMETERS = {"from_dense", "from_transitions", "from_counts", "read_log"}
+
+
+def test_files_are_short():
+    sizes = {
+        str(path.relative_to(SOURCE)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in SOURCE.rglob("*.py")
+    }
+    assert {name for name, lines in sizes.items() if lines > LINES} <= LONG_FILES
+
+
+def test_parameter_lists_are_short():
+    long = set()
+    for path in SOURCE.rglob("*.py"):
+        if path.parent.name == "cli":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                if len(parameters) - (parameters[:1] != [] and parameters[0].arg in ("self", "cls")) > PARAMETERS:
+                    long.add(node.name)
+    assert long <= MANY_PARAMETERS
 
 
 def test_the_solver_of_the_recipe_works():

@@ -16,17 +16,9 @@ from naive import INF, Naive, matrix_game, pure_trees
 from scipy.optimize import linprog
 
 import rue
-from rue.certificate import (
-    Certificate,
-    NotProved,
-    _Sample,
-    gap_below,
-    margin,
-    model_fingerprint,
-    safe_potential,
-    verify,
-)
+from rue.certificate import Certificate, NotProved, margin, model_fingerprint, verify
 from rue.model import Graph
+from rue.potential import OneSample, gap_below, safe_potential
 
 MANY = 1e100  # a claim where the truth is infinite
 
@@ -488,7 +480,7 @@ def test_dead_ends_gaps_and_least_costs(model, informed):
     potential = safe_potential(model, values.lower) if informed else np.zeros_like(values.lower)
     naive, gap, exact = Naive(model), gap_below(model, potential), exact_gap(model, potential)
     for k in range(model.samples):
-        sample, best = _Sample.of(model, k), naive.optimal(k)
+        sample, best = OneSample.of(model, k), naive.optimal(k)
         assert [bool(x) for x in ~sample.alive] == [x == INF for x in best]
         least = sample.least_cost(potential[:, k])
         assert best[naive.initial] <= Fraction(least) <= best[naive.initial] + Fraction(1, 10**9)
@@ -591,7 +583,7 @@ def test_where_moving_is_free():
         with pytest.raises(NotProved):
             verify(model, dataclasses.replace(circle, value=np.array(value)))
     for k, least in enumerate((3.3, 2.7)):
-        assert _Sample.of(model, k).least_cost(np.zeros(3)) == pytest.approx(least, rel=1e-12)
+        assert OneSample.of(model, k).least_cost(np.zeros(3)) == pytest.approx(least, rel=1e-12)
     rough = np.array([[3.3 * (1 + 1e-15), 2.7], [3.3, 2.7 * (1 + 1e-15)], [0, 0]])
     safe = safe_potential(model, rough)
     assert (safe <= rough).all() and safe == pytest.approx(rough, rel=1e-11)
@@ -602,7 +594,7 @@ def test_least_costs_of_slow_chains():
     for seed in range(20):
         model = hardly_ever_ending(seed)
         exact = Naive(model).optimal(0)[0]
-        least = _Sample.of(model, 0).least_cost(np.zeros(3))
+        least = OneSample.of(model, 0).least_cost(np.zeros(3))
         assert exact <= Fraction(least) <= exact * (1 + Fraction(1, 1000))
 
 
@@ -612,7 +604,7 @@ def test_chances_beyond_all_numbers():
     transition[0, 0, 0, 3] = transition[0, 0, 1, 1] = transition[0, 2, 0, 1] = 1.0
     transition[0, 1, 0, [2, 3]] = 1.0, 1e-300
     model = rue.UMDP.from_dense(transition, np.full((1, 4, 2), 2.0), goals=[3])
-    assert _Sample.of(model, 0).least_cost(np.zeros(4)) == pytest.approx(2.0)
+    assert OneSample.of(model, 0).least_cost(np.zeros(4)) == pytest.approx(2.0)
     certificate = tree_certificate(model, np.ones(1), 3, potential=np.zeros((4, 1)))
     assert verify(model, certificate) == pytest.approx(0.0, abs=1e-12)
 

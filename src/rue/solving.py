@@ -6,7 +6,7 @@ from dataclasses import replace
 from rue._check import flag
 from rue._threads import check_threads
 from rue.adaptive.report_bound import REPORT_SIZE, prove_bound
-from rue.adaptive.search import verified_of
+from rue.adaptive.verified import verified_of
 from rue.certificate import Certificate, verify
 from rue.compilation import ensure_compiled
 from rue.cross_check import Evidence, check_judge, check_values, max_regret

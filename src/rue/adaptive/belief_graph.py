@@ -16,12 +16,13 @@ from rue.adaptive import growth_kernels as growth
 from rue.adaptive.belief_arrays import BeliefArrays
 from rue.adaptive.belief_kernels import ACTIONS, BLOCK, EDGES, FOLLOWERS, HUGE, NODES, NONE, POINTS, VECTORS, Walk
 from rue.adaptive.proof_kernels import Draft, list_proof, lower_claims
-from rue.certificate import Certificate, gap_below, margin, model_fingerprint, safe_potential
+from rue.certificate import Certificate, margin, model_fingerprint
 from rue.certificate_kernels import GapModel
 from rue.controllers import merged, part_of, put_together
 from rue.judge import node_values
 from rue.model import UMDP
 from rue.policy import Policy
+from rue.potential import gap_below, safe_potential
 from rue.values import OptimalValues
 
 # Likelihoods below this fraction of the largest count as zero, unless some regret is larger than that of the best

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rue._arrays import Array, ranges
-from rue.certificate import LARGE_VALUE, Certificate, gap_below, margin, model_fingerprint
+from rue.certificate import Certificate, margin, model_fingerprint
 from rue.controllers import merged, put_together
 from rue.model import UMDP, Graph
 from rue.policy import Policy
+from rue.potential import LARGE_VALUE, gap_below
 from rue.structure import inner_choices
 
 # Smaller weights get no point, and no claim is larger than the second number.

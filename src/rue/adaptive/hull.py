@@ -245,13 +245,13 @@ class Hull:
         graph, arrays, own = self.graph, self.arrays, self.graph.model.graph
         at_state = np.diff(own.trans_ptr[own.choice_ptr])  # [S] outcomes of all choices
         links = int(count_links(arrays))
-        points = np.empty(self.points, np.int32)
+        points = np.full(self.points, root, np.int32)
         follow = np.empty(int(at_state[arrays.point["state"][self.order]].sum()), np.int32)
         sum_ptr = np.empty(int(arrays.used[OUTCOMES]) + 1, np.int64)
         sum_point, sum_share = np.empty(links, np.int32), np.empty(links)
         number = np.full(arrays.point.size, NONE, np.int32)
         count, followers, sums = list_hull_proof(
-            graph.gaps, arrays, root, points, number, follow, sum_ptr, sum_point, sum_share
+            graph.gaps, arrays, points, number, follow, sum_ptr, sum_point, sum_share
         )
         point, follow, sum_ptr = points[:count], follow[:followers], sum_ptr[: sums + 1]
         sum_point, sum_share = sum_point[: sum_ptr[-1]].copy(), sum_share[: sum_ptr[-1]].copy()

@@ -7,7 +7,8 @@ from rue._threads import check_threads
 from rue.active import Part
 from rue.adaptive.free_moves import merge_free
 from rue.adaptive.portfolio import start_policies
-from rue.adaptive.search import GIGABYTE, AdaptiveSearch, BestCertificate, verified
+from rue.adaptive.search import GIGABYTE, AdaptiveSearch
+from rue.adaptive.verified import BestCertificate, verified
 from rue.certificate import Certificate
 from rue.compilation import compile_for_bound
 from rue.model import UMDP, check_model

@@ -39,7 +39,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from weakref import WeakSet
 
 import numpy as np
 
@@ -53,10 +52,10 @@ from rue.adaptive.free_moves import Merged, merge_free
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_search import HullSearch, policy_seconds
 from rue.adaptive.portfolio import MEAN_METHODS, METHODS, start_policies
-from rue.certificate import Certificate, proved_by
+from rue.adaptive.verified import verified
+from rue.certificate import Certificate
 from rue.compilation import HULL
 from rue.controllers import handed_over
-from rue.errors import NotProved
 from rue.fallbacks import infeasible, no_policy_reaches, wandering
 from rue.judge import Evaluation, ends_from, judge
 from rue.matrix_game import GameSolution, solve_game
@@ -64,7 +63,7 @@ from rue.model import UMDP, typical_cost
 from rue.policy import Policy
 from rue.recursion.one_step import policy_at_hand
 from rue.risk import caps_of, check_tail, worst_mean
-from rue.solution import Cache, Interval, Outcome, Run, Solver, Status
+from rue.solution import Interval, Outcome, Run, Solver, Status
 from rue.values import OptimalValues, optimal_values
 
 GIGABYTE = 1e9
@@ -219,39 +218,6 @@ def _at_most(verdict: Evaluation, objective: str, cap: Array) -> float:
     if objective == "regret" and cap.min() >= 1.0:
         return verdict.at_most
     return worst_mean(verdict.regret if objective == "regret" else verdict.value, cap) + verdict.error
-
-
-def verified(part: Part, proof: Certificate | None, run: Run) -> Certificate | None:
-    """Return a verified proof, with the bound that was proved less the last digits, or None. The cache keeps it."""
-    if proof is None:
-        return None
-    try:
-        proved = proved_by(part.model, proof, None if part.tail is None else part.cap)
-    except NotProved:  # rounding can be in the way where costs are many orders of magnitude apart
-        return None
-    certificate = replace(proof, bound=proved * (1 - 1e-12), tail=part.tail, sample=part.sample)
-    verified_of(part.model, run.cache).add(certificate)
-    if certificate.objective == "regret" and part.tail is None:
-        run.cache.remember(part.model, "regret bound", BestCertificate).add(certificate)
-    return certificate
-
-
-def verified_of(model: UMDP, cache: Cache) -> "WeakSet[Certificate]":
-    """Return the certificates of a model that were verified."""
-    return cache.remember(model, "verified", WeakSet)
-
-
-@dataclass(eq=False)
-class BestCertificate:
-    """The best certificate of a model so far, and the most beliefs of a search for one."""
-
-    certificate: Certificate | None = None
-    beliefs: float = 0.0
-
-    def add(self, certificate: Certificate) -> None:
-        """Keep a certificate if it is better."""
-        if self.certificate is None or certificate.bound > self.certificate.bound:
-            self.certificate = certificate
 
 
 @dataclass(eq=False)

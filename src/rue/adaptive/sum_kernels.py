@@ -349,15 +349,15 @@ def nearest_above(cuts, level, anchor, most):
     return belief
 
 
-@kernel("GapModel HullArrays int i1 i1 i1 l1 i1 f1")
-def list_hull_proof(model, hull, root, points, number, follow, sum_ptr, sum_point, sum_share):
-    """List the points that the lower bound of the root follows from, and for each of their outcomes a point or a sum.
+@kernel("GapModel HullArrays i1 i1 i1 l1 i1 f1")
+def list_hull_proof(model, hull, points, number, follow, sum_ptr, sum_point, sum_share):
+    """List the points that the lower bound of a root follows from, and for each of their outcomes a point or a sum.
 
-    A sum q is written as −2 − q. Bounds of outcomes that are not needed are left out. `number` is NONE everywhere, and
-    becomes the place of each point in the list. Return how many points, followers and sums are listed.
+    The root is the first of `points`. A sum q is written as −2 − q. Bounds that are not needed are left out. `number`
+    is NONE everywhere, and becomes the place of each point in the list. Return how many points, followers and sums are
+    listed.
     """
-    points[0] = root
-    number[root] = 0
+    number[points[0]] = 0
     count = 1
     i = 0
     at = 0
