@@ -47,6 +47,8 @@ FIRST_GAP, LOOSE = 0.2, 0.25
 LITTLE, IDLE_ROUNDS = 1e-3, 3
 # Why a part may end that ends the whole search.
 LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.MEMORY_LIMIT, Status.INTERRUPTED)
+# The judge's error is no gap, up to these parts of the upper bound and of the largest optimal value.
+JUDGED, JUDGED_VALUE = 1e-6, 1e-9
 # Time that is kept for the judge, as a multiple of what it took.
 JUDGING = 1.5
 
@@ -122,6 +124,11 @@ class Whole:
     def of(cls, model: UMDP) -> "Whole":
         """Return the samples of a model."""
         return cls(model.samples, model.weight, model.subset, lambda policy, run: judge(model, policy, run), model)
+
+
+def judges_room(error: float, upper: float, optimal: float) -> float:
+    """Return how much of the difference of the bounds may be the judge's error, with the largest optimal value."""
+    return min(2 * error, max(JUDGED * upper, JUDGED_VALUE * optimal))
 
 
 def has_parts(weight: Array, tail: float | None) -> bool:
@@ -216,8 +223,10 @@ class ActiveSearch:
         self.run.report(
             f"{self.active.size} of {self.whole.samples} samples", Interval.expected(self.lower, self.upper)
         )
-        least = float(self.verdict.optimal.min())
-        return Status.SOLVED if self.solver.is_close(self.lower, self.upper, least) else None
+        optimal = self.verdict.optimal
+        room = judges_room(self.best_verdict.error, self.upper, float(optimal.max()))
+        closed = self.solver.is_close(self.lower, self.upper - room, float(optimal.min()))
+        return Status.SOLVED if closed else None
 
     def _figures(self, verdict: Evaluation) -> Array:  # [K]
         return verdict.regret if self.solver.objective == "regret" else verdict.value

@@ -44,7 +44,7 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._check import one_of, real_number
-from rue.active import ActiveSearch, Part, Whole, has_parts
+from rue.active import ActiveSearch, Part, Whole, has_parts, judges_room
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import NONE
 from rue.adaptive.finite import solve_finite
@@ -79,8 +79,6 @@ GRAPH_BELIEFS, STILL_WIDE, FAR = 10_000, 0.7, 1.5
 LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
 # A gap is closed at this fraction of the upper bound, or at this fraction of a typical cost.
 CLOSED, CLOSED_COST = 1e-8, 1e-11
-# How much of a gap may be due to the judge's error: a part of the upper bound, or of the largest optimal value.
-JUDGED, JUDGED_VALUE = 1e-6, 1e-9
 # The part of the wanted gap that the search aims at, since the proof and the judge may differ in the last digits.
 AIM = 0.99
 # The time for the policies of other methods: a part of the time limit, and at most these seconds. Some come before the
@@ -570,8 +568,8 @@ class AdaptiveSearch:
         upper = _at_most(verdict, self.objective, self.part.cap)
         # The judge and the check may each differ in the last digits from the bounds of the search.
         allowed = max(gap, 2 * CLOSED)
-        slack = max(JUDGED * upper, JUDGED_VALUE * float(self.graph.potential[self.model.graph.initial].max()))
-        closed = self._is_closed(lower, upper - min(2 * verdict.error, slack), allowed)
+        room = judges_room(verdict.error, upper, float(self.graph.potential[self.model.graph.initial].max()))
+        closed = self._is_closed(lower, upper - room, allowed)
         if status is Status.SOLVED and not closed and self._close_finite(AIM * gap) is Status.SOLVED:
             return self.outcome(status, gap)  # rounding was in the way of the graph's own proof
         safer = self._safer(policy)
