@@ -6,7 +6,10 @@ Elsewhere each run tries new examples; in CI they are always the same, so that a
 import os
 
 import pytest
+from browsing import browser, view
 from hypothesis import HealthCheck, settings
+
+__all__ = ["browser", "view"]  # for all tests of pages
 
 settings.register_profile(
     "rue",

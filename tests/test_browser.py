@@ -1,85 +1,11 @@
 """The page in a real browser: Debian's Chromium without a screen. Where there is none these tests are skipped, unless
 RUE_REQUIRE_BROWSER=1 says that there must be one."""
 
-import json
-import os
-import shutil
-
 import pytest
+from browsing import CONTRAST, UNREADABLE, WIDTHS
 from test_page import METHODS, make_page, record, small_comparison, small_page
 
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-WIDTHS = (400, 1400)
 PAGES = {"experiment": small_page, "comparison": small_comparison}
-
-
-def missing(reason):
-    if os.environ.get("RUE_REQUIRE_BROWSER") == "1":
-        pytest.fail(f"{reason}, and RUE_REQUIRE_BROWSER=1 asks for it")
-    pytest.skip(f"{reason}; the page is not tested in a browser")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    try:
-        from selenium import webdriver
-    except ImportError:
-        missing("selenium is not installed")
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    driver = shutil.which("chromedriver")
-    if program is None or driver is None:
-        missing("there is no Chromium, or no chromedriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield chrome
-    chrome.quit()
-
-
-class View:
-    """A page as a reader has it before them."""
-
-    def __init__(self, browser, folder):
-        self.browser, self.folder = browser, folder
-
-    def show(self, text, width=1400, scheme="light", media="screen"):
-        path = self.folder / "page.html"
-        path.write_text(text, encoding="utf-8")
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        # Without motion, so that nothing is on its way to another place when it is clicked.
-        features = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
-        look = {"media": media, "features": [{"name": name, "value": value} for name, value in features.items()]}
-        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", look)
-        self.browser.get_log("browser"), self.browser.get_log("performance")
-        self.browser.get(path.as_uri())
-        return path.as_uri()
-
-    def run(self, script, *arguments):
-        return self.browser.execute_script(script, *arguments)
-
-    def find(self, selector):
-        return self.browser.find_element("css selector", selector)
-
-    def open_all(self):
-        self.run("for (const part of document.querySelectorAll('details')) part.open = true")
-
-    def column(self, selector, number):
-        script = "return [...document.querySelector(arguments[0]).tBodies[0].rows].map(r => r.cells[arguments[1]].%s)"
-        values = self.run(script % "dataset.value", selector, number)
-        return values if values[0] is not None else self.run(script % "textContent", selector, number)
-
-
-@pytest.fixture
-def view(browser, tmp_path):
-    return View(browser, tmp_path)
 
 
 def numbers(values):
@@ -94,9 +20,7 @@ def test_it_loads_without_errors_and_asks_for_nothing(view, name):
     view.run("return Promise.all([...document.images].map(image => image.decode()))")
     assert view.run("return [...document.images].every(image => image.naturalWidth > 100)")
     assert view.browser.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in view.browser.get_log("performance")]
-    requests = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
-    asked = [one["request"]["url"] for one in requests if one["documentURL"] == address]  # not by the browser itself
+    asked = view.asked(address)
     assert address in asked and all(url == address or url.startswith("data:") for url in asked)
 
 
@@ -191,33 +115,6 @@ def test_maps_are_drawn_when_they_are_opened(view):
     assert view.run(waiting) == len(METHODS) - 1
 
 
-# What a reader could not read: text beyond the page, cut off by its own element, or outside of its figure. What scrolls
-# in a box of its own may go beyond that.
-UNREADABLE = """
-const found = [], scrolls = (e) => e.closest(".box, pre, nav > ul");
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-while (walker.nextNode()) {
-  const node = walker.currentNode, parent = node.parentElement;
-  if (!node.data.trim() || parent.closest("script") || !parent.checkVisibility({contentVisibilityAuto: true})) continue;
-  const range = document.createRange();
-  range.selectNodeContents(node);
-  const place = range.getBoundingClientRect(), figure = parent.closest("svg");
-  const frame = figure && figure.getBoundingClientRect();
-  if (frame && (place.left < frame.left - 1 || place.right > frame.right + 1 ||
-                place.top < frame.top - 1 || place.bottom > frame.bottom + 1))
-    found.push(["outside its figure", node.data]);
-  if (!scrolls(parent) && (place.left < 0 || place.right > innerWidth)) found.push(["beyond the page", node.data]);
-  for (let e = parent; e && !figure; e = e.parentElement)
-    if (["hidden", "clip"].includes(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1)
-      found.push(["cut off", node.data]);
-}
-for (const cell of document.querySelectorAll("th, td, summary, button, dd, option"))
-  if (cell.checkVisibility() && cell.clientWidth && cell.scrollWidth > cell.clientWidth + 1)
-    found.push(["too narrow", cell.textContent]);
-return found;
-"""
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", PAGES)
 def test_no_text_overflows(view, name, width):
@@ -238,21 +135,6 @@ def test_long_names_do_not_overflow(view):
         view.open_all()
         assert view.run("return document.documentElement.scrollWidth") <= width
         assert view.run(UNREADABLE) == []
-
-
-# The least contrast between letters and the page, outside of figures, as the WCAG defines it.
-CONTRAST = """
-const linear = (c) => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
-const light = (colour) => {
-  const part = colour.match(/[\\d.]+/g).slice(0, 3).map((c) => linear(c / 255));
-  return .2126 * part[0] + .7152 * part[1] + .0722 * part[2];
-};
-const ground = light(getComputedStyle(document.documentElement).backgroundColor);
-const ratios = [...document.body.querySelectorAll(":not(svg *):not(script)")]
-  .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
-  .map((e) => light(getComputedStyle(e).color)).map((l) => (Math.max(l, ground) + .05) / (Math.min(l, ground) + .05));
-return [Math.min(...ratios), ground];
-"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -20,7 +20,7 @@ import typer
 import rue
 from rue import cli, experiments, parsing
 from rue._jit import KERNELS
-from rue.cli import app
+from rue.cli import app, insight
 from rue.cli import compare as compare_command
 from rue.cli import experiments as experiments_of_the_command_line
 from rue.compilation import kernels_of
@@ -1068,6 +1068,24 @@ def test_explain_tells_the_way_out_of_infinite_regret(run):
     rue.save("ford.rue", rue.Policy.stationary(model, FORD))
     assert "Safe there: bridge." in run("explain", "w.rue", "ford.rue").words
     assert run("explain", "w.rue", "ford.rue", "--json").json["diagnosis"]["lost"][0]["safe"] == ["bridge"]
+
+
+# explore
+
+
+def test_explore_writes_a_page_and_says_its_size(run, monkeypatch):
+    run("solve", GRID, "-o", "s.rue")
+    words = run("explore", GRID, "s.rue", "-o", "x.html").words
+    size = Path("x.html").stat().st_size
+    assert f"x.html: {size / 1e3:.3g} kB" in words
+    assert "the page has" not in words
+    monkeypatch.setattr(insight, "LARGE_PAGE", 1000)
+    assert run("explore", GRID, "s.rue", "-o", "x.html").words.startswith(f"the page has {size / 1e3:.3g} kB x.html:")
+    assert "expected .html" in run("explore", GRID, "s.rue", "-o", "x.png", status=2).err
+    other = rue.Policy.stationary(weather(), BRIDGE)
+    rue.save("other.rue", other)
+    assert "the policy is for another graph" in run("explore", GRID, "other.rue", "-o", "y.html", status=2).err
+    assert not Path("y.html").exists()
 
 
 # simulate

@@ -31,7 +31,7 @@ import numpy as np
 from rue._arrays import Array
 from rue._check import whole_number
 from rue._text import one_line
-from rue.certificate import Certificate, model_fingerprint
+from rue.certificate import model_fingerprint
 from rue.diagnosis import Diagnosis, diagnose, listed
 from rue.errors import BadInput
 from rue.evaluation import evaluate
@@ -301,8 +301,7 @@ def explain(
     whole_number("entries", entries, 1)
     cache = check_cache(cache)
     verdict = evaluate(model, policy, cache=cache)
-    proof = _proof_about(model, solution) if isinstance(solution, Solution) else None
-    belief = None if proof is None else _belief_over_all(model, proof)
+    belief, bound = proved_belief(model, solution) or (None, 0.0)
     infinite = np.flatnonzero(np.isinf(verdict.regret)).tolist()
     diagnosis = diagnose(model, policy, infinite=infinite) if infinite else None
 
@@ -310,35 +309,34 @@ def explain(
     sample = np.sort(np.lexsort((-verdict.regret, -first))[:MOST_SAMPLES])
     weight = first[sample] if first[sample].any() else model.weight[sample]
     weight = weight / weight.sum() if weight.any() else np.full(sample.size, 1 / sample.size)
-    gap = _gaps(model, optimal_values(model, cache=cache).value[:, sample], sample)
+    gap = choice_gaps(model, optimal_values(model, cache=cache).value[:, sample], sample)
     flow = _flows(model, policy, verdict, sample)
     paid = np.multiply(flow, gap, out=np.zeros_like(flow), where=flow > 0)
     return Explanation(
-        model=model, verdict=verdict, belief=belief, bound=0.0 if proof is None else proof.bound, sample=sample,
+        model=model, verdict=verdict, belief=belief, bound=bound, sample=sample,
         weight=weight, flow=flow, gap=gap, paid=paid, disputes=_disputes(model, sample, weight, gap, flow)[:entries],
         evidence=_evidence(model, sample, weight, flow, entries), diagnosis=diagnosis, entries=entries,
     )  # fmt: skip
 
 
-def _proof_about(model: UMDP, solution: Solution) -> Certificate | None:
-    """Return what a solution proves about the max regret of this model, if it does."""
-    for proof in (solution.regret_certificate, solution.certificate):
+def proved_belief(model: UMDP, solution: Solution | Policy) -> tuple[Array, float] | None:
+    """Return the belief over all samples under which no policy does better than a bound, and the bound.
+
+    None unless a solution proves one about this model. Its proof may be about a part of the samples.
+    """
+    proofs = (solution.regret_certificate, solution.certificate) if isinstance(solution, Solution) else ()
+    for proof in proofs:
         if proof is None or not proof.is_of_max_regret or proof.sample.max(initial=0) >= model.samples:
             continue
         part = model.subset(proof.sample) if proof.sample.size else model
         if proof.fingerprint == model_fingerprint(part):
-            return proof
+            belief = np.zeros(model.samples)
+            belief[proof.sample if proof.sample.size else slice(None)] = proof.belief
+            return belief, proof.bound
     return None
 
 
-def _belief_over_all(model: UMDP, proof: Certificate) -> Array:  # [K]
-    """Return the belief of a proof, which may be about a part of the samples, over all of them."""
-    belief = np.zeros(model.samples)
-    belief[proof.sample if proof.sample.size else slice(None)] = proof.belief
-    return belief
-
-
-def _gaps(model: UMDP, value: Array, sample: Array) -> Array:  # [C, J]
+def choice_gaps(model: UMDP, value: Array, sample: Array) -> Array:  # [C, J]
     """Return g_k(c); infinite where a choice may lead into a dead end."""
     graph, prob = model.graph, model.prob[:, sample]
     ahead = np.multiply(prob, value[graph.successor], out=np.zeros_like(prob), where=prob > 0)

@@ -12,7 +12,7 @@ import rue
 from rue.cli import models, policies
 from rue.cli.compare import compare
 from rue.cli.experiments import experiment, report
-from rue.cli.insight import explain
+from rue.cli.insight import explain, explore
 from rue.cli.plot import plot
 from rue.cli.printing import complain
 from rue.cli.warm import warm
@@ -20,7 +20,16 @@ from rue.errors import RueError
 
 COMMANDS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Models": (models.generate, models.learn, models.info, models.convert),
-    "Policies": (policies.solve, policies.evaluate, compare, policies.verify, plot, explain, policies.simulate),
+    "Policies": (
+        policies.solve,
+        policies.evaluate,
+        compare,
+        policies.verify,
+        plot,
+        explain,
+        explore,
+        policies.simulate,
+    ),
     "Experiments": (report,),
     "Installation": (warm,),
 }
@@ -37,6 +46,7 @@ EXAMPLES = {
     "verify": "rue verify d8.rue s.rue",
     "plot": "rue plot d8.rue s.rue -o policy.png",
     "explain": "rue explain d8.rue s.rue",
+    "explore": "rue explore d8.rue s.rue -o explore.html",
     "warm": "rue warm --methods reg-d3,adaptive",
     "simulate": "rue simulate d8.rue s.rue --sample 3 --episodes 1000 --seed 0",
     "report": "rue report results -o report.html",

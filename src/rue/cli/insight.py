@@ -1,20 +1,26 @@
-"""Commands that look into a policy: explain."""
+"""Commands that look into a policy: explain, explore."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import rue
 from rue import parsing
-from rue.cli.options import Json, Model, argument
+from rue._check import size_text
+from rue._text import one_line
+from rue.cli.options import Json, Model, argument, option
+from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import print_json, say
+from rue.formats.writing import write_text
 
-Solution = Annotated[str, argument(metavar="SOLUTION", help="A file with a solution or a policy.")]
+SolutionFile = Annotated[str, argument(metavar="SOLUTION", help="A file with a solution or a policy.")]
+LARGE_PAGE = 5_000_000  # bytes
 
 
 def explain(
     model: Model,
-    solution: Solution,
+    solution: SolutionFile,
     entries: Annotated[int, typer.Option(help="The most entries of each list.")] = 5,
     as_json: Json = False,
 ) -> None:
@@ -31,3 +37,25 @@ def explain(
         say(title, style="bold")
         for line in lines:
             say(f"- {line}")
+
+
+def explore(
+    model: Model,
+    solution: SolutionFile,
+    output: Annotated[str, option("--output", "-o", metavar="FILE", help="An .html file.")],
+) -> None:
+    """Write a page in which the policy is played step by step, in any sample, with its belief, cost and regret.
+
+    The page is one file and needs no network. A large one is announced with its size before it is written.
+    """
+    target = Target.check(output, "page", PAGES, inputs=[model, solution])
+    umdp, found = parsing.read_model(model), parsing.read_policy_or_solution(solution)
+    from rue.report.explorer import explorer_page  # imports matplotlib
+
+    page = explorer_page(umdp, found, title=one_line(" · ".join(Path(name).name for name in (model, solution))))
+    size = len(page.encode())
+    if size > LARGE_PAGE:
+        say(f"the page has {size_text(size)}")
+    written = target.write(lambda path: write_text(path, page))
+    say(f"{written.file}: {size_text(size)}; open it in a browser")
+    raise typer.Exit(written.tell())

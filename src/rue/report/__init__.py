@@ -1,8 +1,9 @@
 """Figures and pages of models, policies and solutions. Nothing here solves anything: regrets are those of the judge."""
 
 from rue.report.experiments import draw_experiment
+from rue.report.explorer import explorer_page
 from rue.report.maps import draw_map
 from rue.report.solutions import draw_bounds, draw_regrets
 from rue.report.style import save_figure
 
-__all__ = ["draw_bounds", "draw_experiment", "draw_map", "draw_regrets", "save_figure"]
+__all__ = ["draw_bounds", "draw_experiment", "draw_map", "draw_regrets", "explorer_page", "save_figure"]

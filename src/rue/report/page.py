@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from rue._text import short_line
@@ -33,6 +31,7 @@ from rue.policy import Policy
 from rue.report import summary, tables
 from rue.report.experiments import draw_experiment
 from rue.report.maps import draw_map
+from rue.report.rendering import environment, render
 from rue.report.solutions import draw_bounds, draw_regrets
 from rue.report.style import bound_text, number_text, svg_element, svg_image
 from rue.risk import spread
@@ -172,12 +171,10 @@ def _record(model: UMDP, solution: Solution, verdict: Evaluation | None) -> Reco
 
 
 def _render(template: str, **values: Any) -> str:
-    options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "extensions": ["jinja2.ext.do"]}
-    folder = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(loader=folder, trim_blocks=True, lstrip_blocks=True, **options)
-    environment.globals.update(count=tables.count, text=summary, method_table=tables.method_table)
-    environment.filters.update(number=number_text, bound=bound_text)
-    return environment.get_template(template).render(version=versions().get("rue", "unknown"), **values)
+    where = environment()
+    where.globals.update(count=tables.count, text=summary, method_table=tables.method_table)
+    where.filters.update(number=number_text, bound=bound_text)
+    return render(template, where, **values)
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
