@@ -55,7 +55,7 @@ CASES = {
 PLAYED = """
 const one = new Episode(arguments[0], facts.priors[0].values, arguments[1]);
 while (!one.ended && one.places.length < 1000) one.step();
-return one.places.map((p) => [p.node, p.entry ?? -1, p.out ?? -1, beliefOf(p), p.cost, [...p.paid]]);
+return one.places.map((p) => [p.node, p.entry ?? -1, p.transition ?? -1, p.belief, p.cost, [...p.paid]]);
 """
 
 
@@ -74,9 +74,9 @@ def test_episodes_follow_the_policy_and_sum_as_the_model_says(view, name):
     view.show(explorer_page(model, found))
     state, choice, entry_ptr, out, out_ptr, next_ptr, next_node = (
         np.array(view.run(f"return [...arrays.{one}]"))
-        for one in ("nodeState", "entryChoice", "entryPtr", "outState", "outPtr", "nextPtr", "nextNode")
+        for one in ("node_state", "choice", "entry_ptr", "successor", "trans_ptr", "next_ptr", "next_node")
     )
-    actions = np.array(view.run("return [...arrays.choiceAction]"))
+    actions = np.array(view.run("return [...arrays.action]"))
     graph = model.graph
     for sample in range(model.samples):
         places = view.run(PLAYED, sample, 7)
@@ -176,12 +176,12 @@ def test_the_map_is_drawn_and_clicks_on_it_choose_an_outcome(view):
     width, height, size = view.run(painted)
     assert width == height > 100 and size > 1000
     ahead = "nextOutcomes(episode.now.node).map((one) => arrays.cell[one.outcome.state])"
-    cell = view.run(f"return {ahead}.find((cell) => cell !== arrays.cell[arrays.nodeState[episode.now.node]])")
+    cell = view.run(f"return {ahead}.find((cell) => cell !== arrays.cell[stateOf(episode.now.node)])")
     row, column = divmod(cell, 4)
     canvas, side = view.find("#map"), width / 4
     across, down = (column + 0.5) * side - width / 2, (row + 0.5) * side - height / 2
     ActionChains(view.browser).move_to_element_with_offset(canvas, int(across), int(down)).click().perform()
-    assert view.run("return [time.textContent, arrays.cell[arrays.nodeState[episode.now.node]]]") == ["1", cell]
+    assert view.run("return [time.textContent, arrays.cell[stateOf(episode.now.node)]]") == ["1", cell]
     assert view.find("#map").get_attribute("aria-label").startswith("Map. Step 1:")
 
 
@@ -195,7 +195,7 @@ def test_another_sample_or_prior_starts_anew(view):
     view.find("#step").click()
     priors.select_by_index(1)
     assert view.run("return time.textContent") == "0"
-    assert view.run("return beliefOf(episode.now)") == pytest.approx(solution.certificate.belief, abs=1e-6)
+    assert view.run("return episode.now.belief") == pytest.approx(solution.certificate.belief, abs=1e-6)
     Select(view.find("#sample")).select_by_index(0)
     assert view.run("return episode.sample") == 0
     assert view.run("return document.querySelector('#rows .true th').textContent") == "mild (true)"
@@ -219,7 +219,7 @@ def test_twenty_thousand_nodes(view):
     for _ in range(5):
         view.find("#step").click()
     assert view.run("return time.textContent") == "5"
-    assert view.run("return arrays.nodeState.length") > 15_000
+    assert view.run("return nodes") > 15_000
     assert view.browser.get_log("browser") == []
 
 

@@ -6,28 +6,28 @@ const part = (id) => document.getElementById(id);
 const arrays = {};
 for (const [name, one] of Object.entries(facts.arrays)) {
   const bytes = Uint8Array.from(atob(one.data), (letter) => letter.charCodeAt(0));
-  arrays[name] = one.kind === "Int32" ? new Int32Array(bytes.buffer) : new Float32Array(bytes.buffer);
+  arrays[name] = new { Int32: Int32Array, Float32: Float32Array, Float64: Float64Array }[one.kind](bytes.buffer);
 }
 const K = facts.samples.length, goals = new Set(facts.goals);
-const nodes = arrays.nodeState.length;
+const graph = { initial: facts.initial, state_label: facts.states, action_label: facts.actions };
+for (const name of ["choice_ptr", "action", "trans_ptr", "successor"]) graph[name] = arrays[name];
+const policy = RuePlayer.parse({ ...arrays, graph });
+const nodes = policy.node_state.length, stateOf = (node) => policy.node_state[node];
 const range = (ptr, i) => Array.from({ length: ptr[i + 1] - ptr[i] }, (_, j) => ptr[i] + j);
+const row = (name, number) => arrays[name].subarray(number * K, number * K + K); // one number for each sample
 const text = (x) => x === null || x === Infinity ? "∞" : x === 0 ? "0" : Math.abs(x) < 1e-3 ? x.toExponential(1) :
   String(Number(x.toPrecision(3)));
 const share = (x) => x === 0 || x === 1 ? String(x) : x < 0.005 ? "<0.01" : x > 0.995 ? ">0.99" : x.toFixed(2);
 
-// The policy: what may happen at a node, and the numbers of an outcome in each sample.
-const policy = {
-  entries: (node) => range(arrays.entryPtr, node).map((entry) => ({
-    entry, weight: arrays.entryWeight[entry], choice: arrays.entryChoice[entry],
-    action: facts.actions[arrays.choiceAction[arrays.entryChoice[entry]]],
-  })),
-  outcomes: ({ entry, choice }) => range(arrays.outPtr, choice).map((out, i) => ({
-    out, state: arrays.outState[out], next: arrays.nextNode[arrays.nextPtr[entry] + i],
-    prob: arrays.prob.subarray(out * K, out * K + K),
-  })).filter((one) => one.next >= 0 && one.prob.some((p) => p > 0)),
-  numbers: (name, choice) => arrays[name].subarray(choice * K, choice * K + K),
-  isGoal: (node) => goals.has(arrays.nodeState[node]),
-};
+// What may happen at a node.
+const entriesOf = (node) => range(policy.entry_ptr, node).map((entry) => ({
+  entry, weight: policy.weight[entry], choice: policy.choice[entry], action: facts.actions[graph.action[policy.choice[entry]]],
+}));
+const outcomesOf = ({ entry, choice }) => range(graph.trans_ptr, choice).map((transition, place) => ({
+  transition, place, state: graph.successor[transition], next: policy.next_node[policy.next_ptr[entry] + place],
+  prob: row("prob", transition),
+}));
+const isGoal = (node) => goals.has(stateOf(node));
 
 // Random numbers from 0 to 1 that depend on the number of the episode alone (mulberry32).
 function source(seed) {
@@ -39,45 +39,46 @@ function source(seed) {
     return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
   };
 }
-function draw(weights, random) {
-  let left = random() * weights.reduce((sum, w) => sum + w, 0);
-  for (let i = 0; i < weights.length; i++) if ((left -= weights[i]) < 0) return i;
-  return weights.findLastIndex((w) => w > 0);
-}
 
-// One episode: the places so far, each with the log-weights of the samples, the cost, and the regret in each sample.
+// One episode, played by RuePlayer: the places so far, each with its belief, the cost, and the regret in each sample.
 class Episode {
   constructor(sample, prior, seed) {
     this.sample = sample;
-    this.random = source(seed);
-    const start = draw([...arrays.startWeight], this.random);
-    this.places = [{ node: arrays.startNode[start], log: prior.map(Math.log), cost: 0, paid: new Float64Array(K), said: "" }];
+    this.player = new RuePlayer(policy, source(seed));
+    this.beliefs = new RuePlayer.Belief((transition) => [...row("prob", transition)], prior);
+    this.places = [{ node: this.player.node, log: this.beliefs.log, belief: this.beliefs.value, cost: 0, paid: new Float64Array(K), said: "" }];
   }
   get now() { return this.places[this.places.length - 1]; }
-  get ended() { return policy.isGoal(this.now.node); }
+  get ended() { return isGoal(this.now.node); }
   step() {
     if (this.ended) return;
-    const entries = policy.entries(this.now.node);
-    const taken = entries[draw(entries.map((one) => one.weight), this.random)];
-    const outcomes = policy.outcomes(taken), chances = outcomes.map((one) => one.prob[this.sample]);
-    if (chances.some((p) => p > 0)) this.take(taken, outcomes[draw(chances, this.random)]);
+    this.player.act();
+    const entry = this.player.entry, chances = this.player.outcomes().map((one) => row("prob", one.transition)[this.sample]);
+    if (!chances.some((p) => p > 0)) return; // what was chosen before is impossible in this sample, and so is all that follows
+    this.note(entry, this.player.draw(chances).transition);
   }
   take(taken, outcome) {
-    const before = this.now, cost = policy.numbers("cost", taken.choice), gap = policy.numbers("gap", taken.choice);
+    this.player.entry = taken.entry;
+    this.player.observe(outcome.state, outcome.place);
+    this.note(taken.entry, outcome.transition);
+  }
+  note(entry, transition) {
+    const before = this.now, choice = policy.choice[entry], gap = row("gap", choice);
+    const seen = range(graph.trans_ptr, choice).filter((one, place) => // an observer sees the state and the node, no more
+      graph.successor[one] === graph.successor[transition] && policy.next_node[policy.next_ptr[entry] + place] === this.player.node);
+    this.beliefs.update(seen);
     this.places.push({
-      node: outcome.next, entry: taken.entry, out: outcome.out,
-      log: before.log.map((w, k) => w + Math.log(outcome.prob[k])),
-      cost: before.cost + cost[this.sample], paid: before.paid.map((sum, k) => sum + gap[k]),
-      said: `${taken.action} to ${facts.states[outcome.state]}`,
+      node: this.player.node, entry, transition, log: this.beliefs.log, belief: this.beliefs.value,
+      cost: before.cost + row("cost", choice)[this.sample], paid: before.paid.map((sum, k) => sum + gap[k]),
+      said: `${facts.actions[graph.action[choice]]} to ${facts.states[graph.successor[transition]]}`,
     });
   }
-  back() { if (this.places.length > 1) this.places.pop(); }
-}
-function beliefOf(place) {
-  const most = Math.max(...place.log);
-  if (most === -Infinity) return new Array(K).fill(0);
-  const weights = place.log.map((w) => Math.exp(w - most)), sum = weights.reduce((a, b) => a + b, 0);
-  return weights.map((w) => w / sum);
+  back() {
+    if (this.places.length === 1) return;
+    this.places.pop();
+    this.player.move(this.now.node);
+    this.beliefs.log = this.now.log;
+  }
 }
 
 let episode, seed = 1, timer = null;
@@ -107,7 +108,7 @@ function choose(taken, outcome) { pause(); episode.take(taken, outcome); show();
 
 // Figures and sentences.
 function show() {
-  const now = episode.now, belief = beliefOf(now), state = facts.states[arrays.nodeState[now.node]];
+  const now = episode.now, belief = now.belief, state = facts.states[stateOf(now.node)];
   part("time").textContent = episode.places.length - 1;
   part("state").textContent = state;
   part("number").textContent = now.node;
@@ -126,8 +127,7 @@ function show() {
 }
 function sentence(now, belief, state) {
   const likely = belief.indexOf(Math.max(...belief)), steps = episode.places.length - 1;
-  const known = belief[likely] ? `Most likely: sample ${facts.samples[likely]} (${share(belief[likely])}).` :
-    "What happened is impossible in every sample.";
+  const known = `Most likely: sample ${facts.samples[likely]} (${share(belief[likely])}).`;
   const begin = now.said ? `Step ${steps}: ${now.said}.` : `Start in ${state}.`;
   if (!episode.ended) return `${begin} ${known}`;
   return `${begin} Goal after ${steps} steps: cost ${text(now.cost)}, regret ${text(now.paid[episode.sample])}. ${known}`;
@@ -144,9 +144,9 @@ function showActions(now, belief) {
   const box = part("actions"), held = box.contains(document.activeElement);
   box.replaceChildren();
   if (episode.ended) box.append(element("p", { textContent: "The goal is reached. Restart, or play a new episode." }));
-  for (const taken of policy.entries(now.node)) {
+  for (const taken of entriesOf(now.node)) {
     const list = element("ul", { className: "outcomes" });
-    const outcomes = policy.outcomes(taken).sort((a, b) => b.prob[episode.sample] - a.prob[episode.sample]);
+    const outcomes = outcomesOf(taken).sort((a, b) => b.prob[episode.sample] - a.prob[episode.sample]);
     for (const outcome of outcomes) {
       const here = outcome.prob[episode.sample], mean = belief.reduce((sum, b, k) => sum + b * outcome.prob[k], 0);
       const numbers = here > 0 ? `${share(here)} here, ${share(mean)} expected` : `never here, ${share(mean)} expected`;
@@ -184,7 +184,7 @@ function vector(name, attributes = {}, ...children) {
 }
 function showBeliefs() {
   const first = Math.max(0, episode.places.length - MOST_BARS);
-  const beliefs = episode.places.slice(first).map(beliefOf), colour = colours(beliefs), ordered = [...colour.keys()];
+  const beliefs = episode.places.slice(first).map((place) => place.belief), colour = colours(beliefs), ordered = [...colour.keys()];
   const width = Math.max(beliefs.length * BAR + 36, 200);
   const svg = vector("svg", { width, height: HIGH + 28, role: "img", "aria-label": part("news").textContent });
   for (const level of [0, 0.5, 1])
@@ -308,8 +308,8 @@ function drawStar(pen, x, y, radius) {
   pen.stroke();
 }
 function drawPath(pen, size, heading) {
-  const on = (node) => arrays.cell[arrays.nodeState[node]] >= 0;
-  const path = episode.places.filter((place) => on(place.node)).map((place) => centre(arrays.nodeState[place.node], size));
+  const on = (node) => arrays.cell[stateOf(node)] >= 0;
+  const path = episode.places.filter((place) => on(place.node)).map((place) => centre(stateOf(place.node), size));
   if (!path.length) return;
   for (const [colour, width] of [["#fff", 0.16], ["#0072b2", 0.09]]) {
     pen.strokeStyle = colour;
@@ -331,7 +331,7 @@ function drawPath(pen, size, heading) {
   ring(...path[0], size * 0.14, "#fff", "#1a1a1a");
   const now = episode.now;
   if (!on(now.node)) return;
-  const [x, y] = centre(arrays.nodeState[now.node], size);
+  const [x, y] = centre(stateOf(now.node), size);
   for (const { taken, outcome } of nextOutcomes(now.node)) {
     if (arrays.cell[outcome.state] < 0 || !(outcome.prob[episode.sample] > 0)) continue;
     const [a, b] = centre(outcome.state, size), inner = size * 0.42;
@@ -340,14 +340,14 @@ function drawPath(pen, size, heading) {
     pen.strokeRect(a - inner, b - inner, 2 * inner, 2 * inner);
   }
   ring(x, y, size * 0.22, "#0072b2", "#fff");
-  if (heading) for (const taken of policy.entries(now.node)) {
+  if (heading) for (const taken of entriesOf(now.node)) {
     pen.strokeStyle = pen.fillStyle = "#d55e00";
-    const turn = heading[arrays.choiceAction[taken.choice]] * Math.PI / 180;
+    const turn = heading[graph.action[taken.choice]] * Math.PI / 180;
     arrow(pen, x, y, turn, size * (0.35 + 0.55 * taken.weight), Math.max(2, size * 0.08));
   }
 }
 function nextOutcomes(node) {
-  return policy.entries(node).flatMap((taken) => policy.outcomes(taken).map((outcome) => ({ taken, outcome })));
+  return entriesOf(node).flatMap((taken) => outcomesOf(taken).map((outcome) => ({ taken, outcome })));
 }
 function takeFirst(fits) {
   const found = nextOutcomes(episode.now.node).filter(({ outcome }) => fits(outcome));
@@ -358,7 +358,7 @@ function takeFirst(fits) {
 
 // Two drawings of boxes in columns: what is near, and, if it is small, the graph of all nodes or of all states.
 const MOST_DRAWN = 40, MOST_JOINED = 80, MOST_AHEAD = 12, BOX = { wide: 132, high: 40, across: 190, down: 54 };
-const stateOf = (node) => arrays.nodeState[node], stateCount = new Set(arrays.nodeState).size;
+const stateCount = new Set(policy.node_state).size;
 let whole = nodes <= MOST_DRAWN ? (node) => node : !facts.map && stateCount <= MOST_DRAWN ? stateOf : null;
 const edges = new Map(), deeds = new Map(); // of the whole graph: where each box leads, and what is done there
 for (let node = 0; whole && node < nodes; node++) {
@@ -369,7 +369,7 @@ for (let node = 0; whole && node < nodes; node++) {
 }
 if ([...edges.values()].reduce((sum, own) => sum + own.size, 0) > MOST_JOINED) whole = null;
 function wholeColumns() {
-  const seen = new Set([...arrays.startNode].map(whole)), columns = [[...seen]];
+  const seen = new Set([...policy.start_node].map(whole)), columns = [[...seen]];
   while (columns.at(-1).length) {
     const next = new Set();
     for (const id of columns.at(-1)) for (const one of edges.get(id)) if (!seen.has(one)) next.add(one);
@@ -405,7 +405,7 @@ function drawBoxes(box, columns, joins, words) {
   const here = columns.flat().find((one) => one.kind.includes("now"));
   if (here) box.scrollTo(here.x - box.clientWidth / 3, here.y - box.clientHeight / 2);
 }
-const deed = (node) => policy.isGoal(node) ? "goal" : policy.entries(node).map((one) => one.action).join(" or ");
+const deed = (node) => isGoal(node) ? "goal" : entriesOf(node).map((one) => one.action).join(" or ");
 function drawNear() {
   const now = episode.now.node, ahead = new Map();
   const past = episode.places.slice(-3).map(({ node }) => ({ name: facts.states[stateOf(node)], does: deed(node), kind: "past" }));

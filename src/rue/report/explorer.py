@@ -1,7 +1,7 @@
 """One page of HTML in which a policy is played step by step. It needs no network and no other file.
 
 The page has the part of the controller that can be visited, and the numbers of the choices that it takes there:
-outcomes, probabilities, costs and gaps in each sample, in arrays of 32 bits as base64. `explorer.js` plays and draws.
+outcomes, probabilities, costs and gaps in each sample, in arrays as base64. `player.js` plays and `explorer.js` draws.
 """
 
 import base64
@@ -29,6 +29,7 @@ from rue.solution import Cache, Solution
 from rue.values import optimal_values
 
 SCENERY = {"entry_cost": "entryCost", "obstacle": "obstacle", "east": "east", "north": "north"}
+CODE = [Path(__file__).parent.with_name("player.js"), Path(__file__).with_name("explorer.js")]
 COLOURS = 9  # of the scale of costs
 BYTES_AS_TEXT = 4 / 3  # base64
 ROUNDING = 1e-9  # of the largest gap: smaller ones are shown as none
@@ -51,11 +52,11 @@ def explorer_page(model: UMDP, solution: Solution | Policy, title: str = "") -> 
     if proof is not None:
         priors.append({"name": "worst-case belief of the proof", "values": _list(proof[0])})
     facts = {
-        "arrays": {name: _encoded(array) for name, array in arrays.items()},
+        "arrays": {name: _encoded(name, array) for name, array in arrays.items()},
         "states": [one_line(model.graph.state_name(s)) for s in range(model.graph.states)],
         "actions": [one_line(model.graph.action_name(a)) for a in range(int(model.graph.action.max(initial=-1)) + 1)],
         "samples": [one_line(model.sample_name(k)) for k in range(model.samples)],
-        "goals": np.flatnonzero(model.graph.goal).tolist(),
+        "initial": model.graph.initial, "goals": np.flatnonzero(model.graph.goal).tolist(),
         "regret": _list(np.where(verdict.regret <= verdict.error, 0.0, verdict.regret)), "worst": verdict.worst_sample,
         "priors": priors, "map": map_facts,
     }  # fmt: skip
@@ -67,7 +68,7 @@ def explorer_page(model: UMDP, solution: Solution | Policy, title: str = "") -> 
         is_map=map_facts is not None,
         credit="" if map_facts is None else map_facts["credit"],
         facts=facts,
-        code=Markup(Path(__file__).with_name("explorer.js").read_text(encoding="utf-8")),
+        code=Markup("\n".join(path.read_text(encoding="utf-8") for path in CODE)),
     )
 
 
@@ -82,25 +83,33 @@ def _visited(model: UMDP, policy: Policy) -> Array:
 
 
 def _arrays(model: UMDP, policy: Policy, visited: Array, gap: Array) -> tuple[dict[str, Array], dict[str, Any] | None]:
-    """Return the controller on the visited nodes, what its choices lead to and cost, and the map, if it has one."""
+    """Return the controller on the visited nodes, the graph of its choices, their numbers, and the map, if any.
+
+    Outcomes that are impossible in every sample are left out.
+    """
     graph = model.graph
     number = np.full(policy.nodes, -1)
     number[visited] = np.arange(visited.size)
     entries = np.diff(policy.entry_ptr)[visited]
     entry = ranges(policy.entry_ptr[visited], entries)
     used, choice = np.unique(policy.choice[entry], return_inverse=True)
-    length = np.diff(graph.trans_ptr)[used]
-    outcome = ranges(graph.trans_ptr[used], length)
+    live, lengths = model.ever_live, np.diff(graph.trans_ptr)
+    outcome = ranges(graph.trans_ptr[used], lengths[used])
+    outcome = outcome[live[outcome]]
     grid = read_grid(graph) if "grid" in graph.layout else None
     size = 4.0 * model.samples * (outcome.size + 2 * used.size + (0 if grid is None else graph.states * len(SCENERY)))
     check_memory("the page", 3 * BYTES_AS_TEXT * size)
-    next_node = policy.next_node[ranges(policy.next_ptr[entry], np.diff(policy.next_ptr)[entry])]
+    possible = np.bincount(graph.trans_choice, live, graph.choices).astype(int)  # outcomes of each choice
+    taken = policy.choice[entry]
+    next_node = policy.next_node[ranges(policy.next_ptr[entry], lengths[taken])]
     prob = model.prob[outcome]
     arrays: dict[str, Array] = {
-        "nodeState": policy.node_state[visited], "entryPtr": pointers(entries), "entryChoice": choice,
-        "entryWeight": policy.weight[entry], "nextPtr": pointers(np.diff(policy.next_ptr)[entry]),
-        "nextNode": number[next_node], "startNode": number[policy.start_node], "startWeight": policy.start_weight,
-        "choiceAction": graph.action[used], "outPtr": pointers(length), "outState": graph.successor[outcome],
+        "choice_ptr": pointers(np.bincount(graph.choice_state[used], minlength=graph.states)),
+        "action": graph.action[used], "trans_ptr": pointers(possible[used]), "successor": graph.successor[outcome],
+        "node_state": policy.node_state[visited], "entry_ptr": pointers(entries), "choice": choice,
+        "weight": policy.weight[entry], "next_ptr": pointers(possible[taken]),
+        "next_node": number[next_node[live[ranges(graph.trans_ptr[taken], lengths[taken])]]],
+        "start_node": number[policy.start_node], "start_weight": policy.start_weight,
         "prob": np.where(prob > 0, np.maximum(prob, TINY), 0.0), "cost": model.cost[used], "gap": gap[used],
     }  # fmt: skip
     if grid is None:
@@ -114,10 +123,11 @@ def _arrays(model: UMDP, policy: Policy, visited: Array, gap: Array) -> tuple[di
     }  # fmt: skip
 
 
-def _encoded(array: Array) -> Mapping[str, str]:
-    kind = "Int32" if array.dtype.kind in "iu" else "Float32"
-    data = np.ascontiguousarray(array, np.int32 if kind == "Int32" else np.float32)
-    return {"kind": kind, "data": base64.b64encode(data.astype(data.dtype.newbyteorder("<")).tobytes()).decode()}
+def _encoded(name: str, array: Array) -> Mapping[str, str]:
+    """Return an array in base64: whole numbers and those of all samples in 32 bits, weights of the policy in 64."""
+    kind = np.int32 if array.dtype.kind in "iu" else np.float64 if name.endswith("weight") else np.float32
+    data = np.ascontiguousarray(array, np.dtype(kind).newbyteorder("<"))
+    return {"kind": kind.__name__.capitalize(), "data": base64.b64encode(data.tobytes()).decode()}
 
 
 def _list(values: Array) -> list[float | None]:
