@@ -596,6 +596,44 @@ def test_evaluate_in_blocks_sums_up_and_lists_all_as_arrays(run, monkeypatch):
     assert "by is 'random' for samples in blocks; expected none, as all of them count" in selected
 
 
+def test_solve_and_verify_in_blocks(run, monkeypatch):
+    many = GRID.replace("samples=4", "samples=120")
+    source = rue.Source.from_domain(rue.domains.Disaster(width=5, height=4, seed=2), 120, seed=2, block=50)
+    solution = rue.solve(source, rue.Adaptive())
+    facts = run("solve", many, "--method", "adaptive", "--block", 50, "--json", "-o", "s.rue").json
+    assert list(facts["regret"].values()) == list(solution.regret)
+    assert facts["max_regret"]["lower"] == solution.max_regret.lower
+    assert facts["scenario"]["active"] == solution.counters["active samples"]
+    for more in (("--jobs", 2), ()):
+        again = run("solve", many, "--method", "adaptive", "--block", 50, *more, "--json").json
+        assert again["regret"] == facts["regret"] and again["counters"] == facts["counters"]
+    assert "the 30 worst of 120 samples" in run("solve", many, "--method", "mixture", "--block", 50).words
+    assert run("verify", many, "s.rue", "--block", 50, "--json").json["bound"] >= solution.max_regret.lower
+    assert "is for another model" in run("verify", many, "s.rue", status=2).err  # other draws
+    refused = run("solve", many, "--method", "average", "--block", 50, status=2).err
+    assert "Average() needs all samples at once and a source is given; expected" in refused
+    monkeypatch.setattr(parsing, "MANY_SAMPLES", 119)
+    usual = run("solve", many, "--method", "adaptive", "--json").json["regret"]
+    assert usual != run("solve", many.replace("120", "119"), "--method", "adaptive", "--json").json["regret"]
+    assert len(run("solve", many, "--method", "average", "--json").json["regret"]) == 120  # all at once, as before
+
+
+def test_solve_in_a_folder(run, tmp_path):
+    domain = rue.domains.Disaster(width=5, height=4, seed=2)
+    (tmp_path / "many").mkdir()
+    for i in range(3):
+        rue.save(f"many/{i}.rue", domain.sample(2, seed=i))
+    assert list(run("solve", "many", "--method", "adaptive", "--json").json["regret"])[:2] == ["0, 0", "0, 1"]
+    assert "needs all samples at once" in run("solve", "many", "--method", "reg", status=2).err
+
+
+def test_a_source_that_was_not_judged_in_time_is_told(run, monkeypatch):
+    monkeypatch.setattr("rue.solution.GRACE_SECONDS", 0.0)
+    done = run("solve", GRID, "--method", "adaptive", "--block", 1, "--seconds", 0, "--json", status=1)
+    assert done.err == "rue: stopped: 0 of 4 samples were judged\n"
+    assert done.json["diagnosis"] is None and set(done.json["regret"].values()) == {"inf"}
+
+
 def test_evaluate_in_a_folder(run, tmp_path):
     domain = rue.domains.Disaster(width=5, height=4, seed=2)
     run("solve", GRID, "--method", "average", "-o", "s.rue")

@@ -121,8 +121,15 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "select": (rue.select, {"model": MODEL, "count": 1, "by": "random", "seed": 0}),
     "solve": (
         rue.solve, {"model": MODEL, "solver": rue.Average(), "limits": rue.Limits(), "progress": None, "bound": False,
-                    "cache": None, "threads": 1},
+                    "cache": None, "threads": 1, "executor": None},
     ),
+    "solve a source": (
+        rue.solve, {"model": rue.Source.from_model(MODEL, 1), "solver": rue.Mixture(), "limits": rue.Limits(),
+                    "executor": None},
+    ),
+    "verify a source": (rue.verify, {"model": rue.Source.from_model(MODEL, 1), "certificate": CERTIFICATE}),
+    "Source.part": (rue.Source.from_model(MODEL, 1).part, {"samples": [0]}),
+    "evaluate.subset": (VERDICT.subset, {"samples": [0]}),
     "evaluate": (
         rue.evaluate, {"model": MODEL, "policy": POLICY, "limits": rue.Limits(), "cache": None, "threads": 1,
                        "executor": None, "progress": None},

@@ -17,19 +17,23 @@ limit of seconds nothing depends on a clock. So the search on the samples that w
 same way: the policy depends on these only, which is what the scenario theorem asks for (`guarantees.py`).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from rue._arrays import Array
-from rue.certificate import Certificate
+from rue.certificate import Certificate, verify
+from rue.evaluation import judge_source
 from rue.judge import Evaluation, judge, last_verdict
 from rue.model import UMDP
-from rue.policy import Policy
+from rue.policy import Policy, complete_choices
 from rue.risk import caps_of, worst_belief, worst_mean
-from rue.solution import Inner, Interval, Limits, Outcome, Run, Status
+from rue.solution import Inner, Interval, Limits, Outcome, Run, Solver, Status
+from rue.values import optimal_values
+from rue.worlds import Kept, Source
 
 # Models with more samples are searched in parts.
 MANY = 100
@@ -92,38 +96,120 @@ class Part:
         return bool(self.cap.sum() <= 1.0 + 1e-12)
 
 
-class PartSolver(Protocol):
-    """A solver for which a lower bound on some samples holds for all."""
+class Whole(ABC):
+    """All samples, as the search in parts sees them."""
+
+    samples: int
+    about: object  # what the cache of a run knows them by
+
+    @abstractmethod
+    def weight(self, run: Run) -> Array:  # [K]
+        """Return the probability of each sample."""
+
+    @abstractmethod
+    def subset(self, samples: Array) -> UMDP:
+        """Return a model of some samples."""
+
+    @abstractmethod
+    def judge(self, policy: Policy, run: Run) -> Evaluation:
+        """Evaluate a policy in all samples."""
+
+    @abstractmethod
+    def verify(self, certificate: Certificate) -> float:
+        """Check a certificate about all samples, or a part of them."""
+
+
+class WholeModel(Whole):
+    """The samples of a model."""
+
+    def __init__(self, model: UMDP) -> None:
+        self.samples, self.about, self.model = model.samples, model, model
+
+    def weight(self, run: Run) -> Array:  # [K]
+        """Return the weights of the model."""
+        return np.asarray(self.model.weight)
+
+    def subset(self, samples: Array) -> UMDP:
+        """Return a model of some samples."""
+        return self.model.subset(samples)
+
+    def judge(self, policy: Policy, run: Run) -> Evaluation:
+        """Evaluate a policy in all samples."""
+        return judge(self.model, policy, run)
+
+    def verify(self, certificate: Certificate) -> float:
+        """Check a certificate."""
+        return verify(self.model, certificate)
+
+
+class WholeSource(Whole):
+    """The samples of a source, of which those are in memory that are active; an executor may judge the others."""
+
+    def __init__(self, source: Source, executor: Executor | None = None) -> None:
+        self.samples, self.about, self.source, self.executor = source.samples, source, source, executor
+        self.kept = Kept(source)
+
+    def weight(self, run: Run) -> Array:  # [K]
+        """Return the probability of each sample. A policy is judged to find out, which leaves V* in the cache."""
+        first = self.subset(np.arange(1))
+        choice = complete_choices(first.graph, optimal_values(first, run=run).choice[:, 0])
+        return self.judge(Policy.from_choices(first.graph, choice), run).weight
+
+    def subset(self, samples: Array) -> UMDP:
+        """Return a model of some samples."""
+        return self.kept.part(samples)[0]
+
+    def judge(self, policy: Policy, run: Run) -> Evaluation:
+        """Evaluate a policy in all samples, block by block."""
+        return judge_source(self.source, policy, run, self.executor)
+
+    def verify(self, certificate: Certificate) -> float:
+        """Check a certificate."""
+        return verify(self.kept, certificate)
+
+
+@dataclass(frozen=True)
+class SolverInParts(Solver):
+    """A solver that can plan with some of many samples: its lower bound for these holds for all."""
 
     @property
     def objective(self) -> str:
         """What the figures of samples are: "regret" or "cost"."""
+        return "regret"
 
     @property
     def tail(self) -> float | None:
         """The worst part of the probability that counts; None for the worst sample."""
+        return None
 
+    @property
+    def refines(self) -> bool:
+        """Whether parts are solved to a gap only, so that the same samples may be searched again to a smaller one."""
+        return False
+
+    @property
+    def bounds_last(self) -> bool:
+        """Whether only the lower bound of the last part holds."""
+        return False
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether many samples are searched in parts."""
+        return True
+
+    @abstractmethod
     def run_part(self, part: Part, run: Run) -> Outcome:
         """Find a policy for a part of the samples."""
 
+    @abstractmethod
     def is_close(self, lower: float, upper: float, least: float) -> bool:
         """Return whether the bounds are close enough; `least` is the least optimal value of a sample."""
 
-
-@dataclass(frozen=True, eq=False)
-class Whole:
-    """All samples, as the search in parts sees them."""
-
-    samples: int
-    weight: Array  # [K]
-    subset: Callable[[Array], UMDP]
-    judge: Callable[[Policy, Run], Evaluation]
-    about: object  # what the cache of a run knows them by
-
-    @classmethod
-    def of(cls, model: UMDP) -> "Whole":
-        """Return the samples of a model."""
-        return cls(model.samples, model.weight, model.subset, lambda policy, run: judge(model, policy, run), model)
+    def run(self, model: UMDP, run: Run) -> Outcome:
+        """Search over all samples, or over some at a time if there are many."""
+        if self.in_parts and has_parts(model.weight, self.tail):
+            return ActiveSearch(WholeModel(model), self, run).solve()
+        return self.run_part(Part(model, caps_of(model.weight, self.tail), self.tail), run)
 
 
 def judges_room(error: float, upper: float, optimal: float) -> float:
@@ -141,7 +227,7 @@ class ActiveSearch:
     """The state of a search in parts: what is active, and both bounds over all samples."""
 
     whole: Whole
-    solver: PartSolver
+    solver: SolverInParts
     run: Run
     active: Array = field(init=False)  # those that stay come before those that are new
     ever: Array = field(init=False)  # [K] which samples were ever active
@@ -157,7 +243,8 @@ class ActiveSearch:
     memo: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.cap = caps_of(self.whole.weight, self.solver.tail)
+        tail = self.solver.tail
+        self.cap = np.ones(self.whole.samples) if tail is None else caps_of(self.whole.weight(self.run), tail)
         self.active = self._first()
         self.ever = np.zeros(self.whole.samples, bool)
         self.idle = np.zeros(self.whole.samples, np.int64)
@@ -176,7 +263,7 @@ class ActiveSearch:
         while True:
             outcome = self._solve_part()
             if outcome.status is Status.INFEASIBLE:
-                return outcome
+                return replace(outcome, active=tuple(self.active.tolist()))
             self._update_lower(outcome)
             status = self._judge(outcome)
             if status:
@@ -185,6 +272,8 @@ class ActiveSearch:
             if stopped:
                 return self._outcome(stopped)
             if not self._exchange(outcome):
+                if not self.solver.refines:  # no sample is worse than those of the part
+                    return self._outcome(outcome.status)
                 if refined == MOST_FINER or outcome.status is Status.UNPROVED:
                     return self._outcome(Status.UNPROVED)
                 refined += 1
@@ -207,7 +296,7 @@ class ActiveSearch:
 
     def _update_lower(self, outcome: Outcome) -> None:
         """Take the lower bound of a part if it is better: it holds for all samples."""
-        if outcome.objective.lower > self.lower:
+        if outcome.objective.lower > self.lower or self.solver.bounds_last:
             self.lower = outcome.objective.lower
             self.certificate = outcome.certificate
 
@@ -254,7 +343,9 @@ class ActiveSearch:
     def _leaving(self, outcome: Outcome, own: Array) -> Array:
         """Return which active samples have not mattered for some rounds; those that came back stay."""
         proof = outcome.certificate
-        belief = np.zeros(own.size) if proof is None or proof.belief.size != own.size else proof.belief
+        if proof is None:  # so it is not known which samples matter
+            return np.zeros(own.size, bool)
+        belief = proof.belief if proof.belief.size == own.size else np.zeros(own.size)
         matters = (np.maximum(belief, own) >= LITTLE * self.cap[self.active]) | (self.idle[self.active] < 0)
         self.idle[self.active] = np.where(matters, np.minimum(self.idle[self.active], 0), self.idle[self.active] + 1)
         leaving = self.idle[self.active] >= IDLE_ROUNDS
@@ -268,4 +359,4 @@ class ActiveSearch:
         self.run.count("by counts", int(np.isinf(self.run.limits.seconds)))
         what = self.solver.objective
         objective = Interval.proved(self.lower, self.upper, f"the least {what}")
-        return Outcome(self.policy, objective, status, self.certificate)
+        return Outcome(self.policy, objective, status, self.certificate, tuple(self.active.tolist()))

@@ -56,7 +56,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -136,18 +136,17 @@ class Certificate:
         """Return where the followers of each point begin."""
         return pointers(np.diff(graph.trans_ptr[graph.choice_ptr])[self.state])
 
-    def to_json(self, model: UMDP) -> str:
+    def to_json(self, model: "UMDP | InBlocks") -> str:
         """Return the numbers of the model and the proof as one JSON text, which `rue.checker` reads.
 
         If the proof is about a part of the samples, the text holds only these.
         """
         _check_types(model, self)
-        weight = _weight(model, self)
-        model = _part(model, self)
-        _check_form(model, self, self.tail is not None)
-        graph = model.graph
+        part, weight = _part(model, self)
+        _check_form(part, self, self.tail is not None)
+        graph = part.graph
         arrays = {name: getattr(graph, name).tolist() for name in ("choice_ptr", "trans_ptr", "successor")}
-        numbers = {"prob": model.prob.tolist(), "cost": model.cost.tolist(), "initial": graph.initial}
+        numbers = {"prob": part.prob.tolist(), "cost": part.cost.tolist(), "initial": graph.initial}
         proof = {name: getattr(self, name) for name in ("objective", "fingerprint", "bound")}
         left_out = {"sample"} if self.sums else {"sample", "sum_ptr", "sum_point", "sum_share"}
         proof |= {name: getattr(self, name).tolist() for name in _FIELDS if name not in left_out}
@@ -187,14 +186,28 @@ def model_fingerprint(model: UMDP) -> str:
     return model.remember("fingerprint", compute)
 
 
-def verify(model: UMDP, certificate: Certificate) -> float:
+@runtime_checkable
+class InBlocks(Protocol):
+    """Samples that are drawn when they are asked for, such as those of a `rue.Source`."""
+
+    @property
+    def samples(self) -> int:
+        """How many there are."""
+
+    def part(self, samples: Array) -> tuple[UMDP, Array]:
+        """Return a model of some samples, and their probabilities among all."""
+
+
+def verify(model: UMDP | InBlocks, certificate: Certificate) -> float:
     """Return the lower bound that a certificate proves: at least its `bound`, or `NotProved` says what fails.
 
-    Everything is worked out again from the model; nothing of the solvers, of the judge or of `rue.values` is used.
+    Everything is worked out again from the model; nothing of the solvers, of the judge or of `rue.values` is used. Of a
+    source only the samples are drawn that the certificate names.
     """
     _check_types(model, certificate)
-    cap = None if certificate.tail is None else caps_of(_weight(model, certificate), certificate.tail)
-    proved = proved_by(_part(model, certificate), certificate, cap)
+    part, weight = _part(model, certificate)
+    cap = None if certificate.tail is None else caps_of(weight, certificate.tail)
+    proved = proved_by(part, certificate, cap)
     if not proved >= certificate.bound:
         raise NotProved(f"the certificate claims a bound of {certificate.bound!r}; its points prove {proved!r}")
     return proved
@@ -226,20 +239,18 @@ def margin(model: UMDP, terms: int = 1) -> float:
     return TWICE_ROUNDOFF * (model.samples + longest + 2 * terms + 16)
 
 
-def _part(model: UMDP, certificate: Certificate) -> UMDP:
-    """Return the samples of a model that a certificate is about."""
-    return model.subset(certificate.sample) if certificate.sample.size else model
+def _part(model: UMDP | InBlocks, certificate: Certificate) -> tuple[UMDP, Array]:
+    """Return the samples of a model that a certificate is about, and their weights in the whole."""
+    sample = certificate.sample if certificate.sample.size else np.arange(model.samples)
+    if isinstance(model, InBlocks):
+        return model.part(sample)
+    return model.subset(sample) if certificate.sample.size else model, np.asarray(model.weight[sample])
 
 
-def _weight(model: UMDP, certificate: Certificate) -> Array:  # [K]
-    """Return the weights of the samples that a certificate is about."""
-    return np.asarray(model.weight[certificate.sample] if certificate.sample.size else model.weight)
-
-
-def _check_types(model: UMDP, certificate: Certificate) -> None:
+def _check_types(model: UMDP | InBlocks, certificate: Certificate) -> None:
     """Refuse what is no model and no certificate, and a certificate about samples that the model does not have."""
-    if not isinstance(model, UMDP):
-        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP")
+    if not isinstance(model, UMDP | InBlocks):
+        raise BadInput(f"the model is a {type(model).__name__}; expected a rue.UMDP or a rue.Source")
     if not isinstance(certificate, Certificate):
         raise BadInput(f"the certificate is a {type(certificate).__name__}; expected a rue.Certificate")
     if certificate.sample.size:

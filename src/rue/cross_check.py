@@ -164,15 +164,16 @@ def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificat
 
 @dataclass(eq=False)
 class Evidence:
-    """The model and, once there is one, the solution: what shows a contradiction."""
+    """The model, or what is in memory of a source, and once there is one, the solution: what shows a contradiction."""
 
-    model: UMDP
+    model: UMDP | None
     solution: Solution | None = None
 
     def attached(self, problem: Contradiction) -> Contradiction:
         """Return the contradiction, with the name of a file that holds the evidence."""
         folder = Path(tempfile.mkdtemp(prefix="rue-contradiction-"))
-        save(folder / "model.rue", self.model)
+        if self.model is not None:
+            save(folder / "model.rue", self.model)
         if self.solution is not None:
             save(folder / "solution.rue", self.solution)
         path = folder / "contradiction.zip"

@@ -21,21 +21,22 @@ kernel of a solver; it shares V* (`rue.values`) with them. A value below the pro
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rue import judge_kernels as chain
 from rue import risk
 from rue import structure_kernels as reach
 from rue._arrays import Array, read_only
-from rue._check import in_all, real_number
+from rue._check import in_all, index_array, real_number
 from rue._linear import solve_chain
 from rue._rounding import UNIT_ROUNDOFF
 from rue._threads import each
-from rue.errors import Contradiction, SolverFailed
+from rue.errors import BadInput, Contradiction, SolverFailed
 from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, count_above, exceedance_bound, most_above
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
@@ -125,6 +126,16 @@ class Evaluation:
         """
         above = most_above(samples=self.regret.size, probability=probability, confidence=confidence)
         return float("inf") if above is None else float(np.sort(self.regret)[-1 - above])
+
+    def subset(self, samples: ArrayLike) -> "Evaluation":
+        """Return the same of some samples alone, whose weights are divided by their sum."""
+        index = index_array("sample", samples, self.regret.size)
+        if index.size == 0:
+            raise BadInput("the subset has no samples; expected at least one")
+        arrays = {name: getattr(self, name)[index] for name in ("value", "optimal", "regret", "judged")}
+        weight, total = self.weight[index], float(self.weight[index].sum())
+        share = weight / total if total > 0 else np.full(weight.size, 1 / weight.size)
+        return replace(self, **arrays, weight=share)
 
     def __repr__(self) -> str:
         return (

@@ -21,6 +21,10 @@ from above by the judge, from below by the belief, min over j of Σ_k b_k reg_k(
 found that improves the mixture. It need not be the best over all policies, and policies that learn the sample while
 they go can be better still. It is never worse than `BestSample` or any policy of the pool. Policies that miss the goal
 in some sample are left out.
+
+*Many samples* are searched in parts (`active.py`). The pool keeps what it has from part to part, and has the optimal
+policies of the samples that were ever active only. A game with fewer rows has no larger value, so the lower end of the
+last part, and the judge's figure over all samples, are bounds for mixtures of the last pool over all samples.
 """
 
 from dataclasses import dataclass, field
@@ -30,6 +34,7 @@ import numpy as np
 from rue import mixture_kernels as kernel
 from rue._arrays import Array, ranges
 from rue._linear import solve_chain
+from rue.active import Part, SolverInParts
 from rue.baselines import Average
 from rue.controllers import mix_policies, stationary_choices
 from rue.errors import SolverFailed
@@ -62,7 +67,7 @@ MOST_STEPS = 1e9
 
 
 @dataclass(frozen=True)
-class Mixture(Solver):
+class Mixture(SolverInParts):
     """A policy drawn once, at the start, from a pool, such that the max regret is least."""
 
     name = "mixture"
@@ -72,11 +77,21 @@ class Mixture(Solver):
         """Return the kernel files that `run` may call."""
         return frozenset(("mixture_kernels", "one_step_kernels", "row_kernels", "controller_kernels"))
 
-    def run(self, model: UMDP, run: Run) -> Outcome:
+    @property
+    def bounds_last(self) -> bool:
+        """The bounds are about the pool, which grows from part to part."""
+        return True
+
+    def is_close(self, lower: float, upper: float, least: float) -> bool:
+        """Return whether no other mixture of the pool is better, as far as that can be told."""
+        return upper < np.inf and upper - lower <= WORTH * upper + FALL * least
+
+    def run_part(self, part: Part, run: Run) -> Outcome:
         """Fill the pool; then solve the game and search for policies that improve it, in turns."""
+        model = part.model
         values = optimal_values(model, run=run)
         pool = _Pool(model, run)
-        status = _fill(pool, values, run)
+        status = _fill(pool, values, run, part.memo.get("choices", []))
         if not pool.policies:
             policy = policy_at_hand(model, values, run)
             pool.add(policy, pool.judge(policy))
@@ -94,6 +109,7 @@ class Mixture(Solver):
                 if not found:
                     break
                 game = pool.play()
+        part.memo["choices"] = [choice for choice in pool.choices if choice.size]
         policy = mix_policies(pool.policies, game.weight)
         upper = judge(model, policy, run.afterwards()).at_most
         # A pool that a limit left unfinished proves nothing.
@@ -141,16 +157,19 @@ class _Pool:
         return any(np.array_equal(choice, other) for other in self.choices)
 
 
-def _fill(pool: _Pool, values: OptimalValues, run: Run) -> Status | None:
-    """Fill the pool with its first policies; return why it stopped early, if it did."""
+def _fill(pool: _Pool, values: OptimalValues, run: Run, known: list[Array]) -> Status | None:
+    """Fill the pool with its first policies, and known ones; return why it stopped early, if it did."""
     model = pool.model
-    candidates: list[Solver | int] = [*range(model.samples), Regret(), WorstCase(), Average()]
+    candidates: list[Solver | int | Array] = [*known, *range(model.samples), Regret(), WorstCase(), Average()]
     for candidate in candidates:
         status = run.stop()
         if status:
             return status
+        choice: Array | None
         if isinstance(candidate, Solver):
             choice = stationary_choices(candidate.run(model, Inner(outer=run)).policy)
+        elif isinstance(candidate, np.ndarray):
+            choice = candidate
         else:
             choice = complete_choices(model.graph, values.choice[:, candidate])
         run.iterations += 1

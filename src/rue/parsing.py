@@ -118,12 +118,17 @@ def read_model_or_source(text: str, block: int | None = None) -> UMDP | Source:
         samples = settings.get("samples", TRAINING)
         is_many = isinstance(samples, int) and samples > MANY_SAMPLES and "pool" not in settings
         return _read_source(name, settings, block) if is_many or block is not None else read_model(text)
-    if _exists(text) and Path(text).is_dir():
+    if is_folder(text):
         if block is not None:
             raise BadInput(f"block is {block} for the folder {text}; expected none, as each file is a block")
         return Source.from_files(text)
     model = read_model(text)
     return model if block is None else Source.from_model(model, block)
+
+
+def is_folder(text: str) -> bool:
+    """Return whether the text for a model names a folder."""
+    return not _is_domain(text) and _exists(text) and Path(text).is_dir()
 
 
 def _read_source(name: str, settings: dict[str, Any], block: int | None) -> Source:

@@ -308,6 +308,7 @@ class Outcome:
     objective: Interval
     status: Status = Status.SOLVED
     certificate: Certificate | None = None  # proves the lower end of the objective
+    active: tuple[int, ...] = ()  # the samples that it worked with in the end, if these were not all
 
     def __post_init__(self) -> None:
         if self.status is Status.SOLVED and not math.isfinite(self.objective.upper):

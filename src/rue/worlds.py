@@ -13,7 +13,7 @@ proportion to their product. By default a block weighs as much as it has samples
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -191,6 +191,10 @@ class Source:
         Each block that has some of them is drawn once. They keep their labels, or are called by their numbers, and have
         the weights that they have in the source, divided by their sum.
         """
+        return self.part(samples)[0]
+
+    def part(self, samples: ArrayLike) -> tuple[UMDP, Array]:
+        """Return a model of these samples, as `gather` does, and their probabilities in the source."""
         index = index_array("sample", samples, self.samples)
         if index.size == 0:
             raise BadInput("there are no samples to gather; expected at least one")
@@ -212,11 +216,17 @@ class Source:
             for name, values in model.scenery.items():
                 whole = scenery.setdefault(name, np.full((self.graph.states, index.size), np.nan, np.float32))
                 whole[:, place] = values[:, own]
-        return UMDP(
+        model = UMDP(
             self.graph, read_only(prob), read_only(cost), _distinct(label),
             {name: values for name, values in scenery.items() if np.isfinite(values).all()},
             weight if weight.any() else None,
         )  # fmt: skip
+        return model, weight / self.total_weight
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights that `block_weight` returns, over all blocks."""
+        return 1.0 if self.model is not None else float((self.size if self.weight is None else self.weight).sum())
 
     def block_of(self, samples: Array) -> Array:
         """Return the block of each sample."""
@@ -257,6 +267,49 @@ class Source:
     def _name(self, block: int) -> str:
         """Return a block in words, for messages."""
         return f"block {block} ({self.draw.files[block]})" if isinstance(self.draw, _Files) else f"block {block}"
+
+
+@dataclass(eq=False)
+class Kept:
+    """Samples of a source that are in memory: those that were last asked for, so that each is drawn once."""
+
+    source: Source
+    sample: Array = field(default_factory=lambda: np.zeros(0, np.int64))  # [K]
+    model: UMDP | None = None
+    probability: Array = field(default_factory=lambda: np.zeros(0))  # [K] in the source
+
+    @property
+    def samples(self) -> int:
+        """How many samples the source has."""
+        return self.source.samples
+
+    def part(self, samples: ArrayLike) -> tuple[UMDP, Array]:
+        """Return a model of these samples, and their probabilities in the source. Those that are new are drawn."""
+        index = index_array("sample", samples, self.samples)
+        if self.model is None or not np.isin(self.sample, index).any():
+            self.model, self.probability = self.source.part(index)
+        elif not np.array_equal(index, self.sample):
+            self._exchange(index, self.model)
+        self.sample = index
+        return self.model, self.probability
+
+    def _exchange(self, index: Array, model: UMDP) -> None:
+        """Keep what is asked for again, and draw the rest."""
+        known, new = self.sample, index[~np.isin(index, self.sample)]
+        prob, cost, probability = model.prob, model.cost, self.probability
+        label = [model.sample_name(k) for k in range(model.samples)]
+        if new.size:
+            drawn, added = self.source.part(new)
+            prob, cost = np.hstack([prob, drawn.prob]), np.hstack([cost, drawn.cost])
+            probability, known = np.append(probability, added), np.append(known, new)
+            label += [drawn.sample_name(k) for k in range(new.size)]
+        order = np.argsort(known, kind="stable")
+        place = order[np.searchsorted(known, index, sorter=order)]
+        self.probability = probability[place]
+        self.model = UMDP(
+            model.graph, read_only(prob[:, place]), read_only(cost[:, place]), _distinct([label[k] for k in place]),
+            weight=self.probability if self.probability.any() else None,
+        )  # fmt: skip
 
 
 def block_seed(seed: int, block: int) -> int:

@@ -44,7 +44,7 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._check import one_of, real_number
-from rue.active import ActiveSearch, Part, Whole, has_parts, judges_room
+from rue.active import Part, SolverInParts, judges_room
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import NONE
 from rue.adaptive.finite import solve_finite
@@ -63,7 +63,7 @@ from rue.model import UMDP, typical_cost
 from rue.policy import Policy
 from rue.recursion.one_step import policy_at_hand
 from rue.risk import caps_of, check_tail, worst_mean
-from rue.solution import Interval, Outcome, Run, Solver, Status
+from rue.solution import Interval, Outcome, Run, Status
 from rue.values import OptimalValues, optimal_values
 
 GIGABYTE = 1e9
@@ -101,7 +101,7 @@ INFINITE = 1e80
 
 
 @dataclass(frozen=True)
-class Adaptive(Solver):
+class Adaptive(SolverInParts):
     """Minimise the max regret over all policies, to within a fraction `gap` of it, with a certificate.
 
     `tail` α minimises the mean regret over the worst part α of the samples' probability instead: 1 is the mean, by the
@@ -143,11 +143,10 @@ class Adaptive(Solver):
         """Return the kernel files that `run` may call, with those of the methods that give start policies."""
         return frozenset((*GRAPH_KERNELS, *HULL, "controller_kernels")).union(*(method.kernels() for method in METHODS))
 
-    def run(self, model: UMDP, run: Run) -> Outcome:
-        """Search over all samples, or over some at a time if there are many."""
-        if has_parts(model.weight, self.tail):
-            return ActiveSearch(Whole.of(model), self, run).solve()
-        return self.run_part(Part(model, caps_of(model.weight, self.tail), self.tail), run)
+    @property
+    def refines(self) -> bool:
+        """Whether a part may be searched again to a smaller gap."""
+        return True
 
     def run_part(self, part: Part, run: Run) -> Outcome:
         """Add the policies of other methods, then search until the gap is closed."""

@@ -6,7 +6,6 @@ from weakref import WeakSet
 from rue.active import Part
 from rue.certificate import Certificate, proved_by
 from rue.errors import NotProved
-from rue.model import UMDP
 from rue.solution import Cache, Run
 
 
@@ -25,7 +24,7 @@ def verified(part: Part, proof: Certificate | None, run: Run) -> Certificate | N
     return certificate
 
 
-def verified_of(model: UMDP, cache: Cache) -> "WeakSet[Certificate]":
+def verified_of(model: object, cache: Cache) -> "WeakSet[Certificate]":
     """Return the certificates of a model that were verified."""
     return cache.remember(model, "verified", WeakSet)
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from rue.policy import Policy
 from rue.workers import open_executor
 from rue.worlds import Source
 
-WORST = 20  # samples that are listed, or looked at by a diagnosis
+WORST = 20  # samples that are listed
 LEVELS = (0.5, 0.9, 0.99, 0.999)  # of quantiles
 TAIL = 0.1
 
@@ -36,7 +35,7 @@ def evaluate_source(
     if judged.size == 0:
         complain("nothing was judged before the command was stopped")
         return status
-    known = _only(verdict, judged)
+    known = verdict.subset(judged)
     facts = {**names, **_facts(source, policy, verdict, known, judged)}
     if as_json:
         print_json(facts)
@@ -47,22 +46,11 @@ def evaluate_source(
     return status
 
 
-def _only(verdict: Evaluation, samples: np.ndarray) -> Evaluation:
-    """Return the same for these samples alone."""
-    arrays = {name: getattr(verdict, name)[samples] for name in ("value", "optimal", "regret", "weight", "judged")}
-    total = arrays["weight"].sum()
-    weight = arrays.pop("weight") / total if total > 0 else np.full(samples.size, 1 / samples.size)
-    return replace(verdict, **arrays, weight=weight)
-
-
 def _facts(
     source: Source, policy: Policy, verdict: Evaluation, known: Evaluation, judged: np.ndarray
 ) -> dict[str, Any]:
     """Return an evaluation as `--json` prints it; what sums up is of the samples that were judged."""
-    endless = judged[np.isinf(known.regret)][:WORST]
-    diagnosis = None
-    if endless.size:
-        diagnosis = diagnosis_of_policy(source.gather(endless), policy, verdict.regret[endless].tolist())
+    diagnosis = diagnosis_of_policy(source, policy, np.where(verdict.judged, verdict.regret, 0.0).tolist())
     is_weighted = bool(verdict.weight.min() < verdict.weight.max())
     return {
         "blocks": source.blocks,

@@ -16,7 +16,7 @@ from rue.cli.facts import diagnosis_of_solution, is_solved, solution_facts, verd
 from rue.cli.options import Json, Model, Test, TestSeed, option
 from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import at_least, at_most, console, distinct, number, percent, print_json, print_table, say
-from rue.cli.progress import ProgressBar, read_model_and_warm_up
+from rue.cli.progress import ProgressBar, read_and_warm_up
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
 from rue.formats.writing import write_text
@@ -61,7 +61,7 @@ def compare(
         )
     target = Target.check(page, "page", PAGES, inputs=[model])
     limits = Limits(seconds)
-    umdp = read_model_and_warm_up(model, solvers)
+    umdp = read_and_warm_up(lambda: parsing.read_model(model), solvers)
     unseen = None if test is None else Unseen.read(umdp, test, seed)
     with _noting_ctrl_c() as presses:
         solutions = _solve_all(umdp, solvers, limits, as_json, presses)

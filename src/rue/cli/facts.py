@@ -5,17 +5,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from rue import parsing
 from rue.cli.printing import number, say
 from rue.diagnosis import Diagnosis, diagnose
-from rue.judge import Evaluation
+from rue.judge import Evaluation, is_proper
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.risk import USUAL_LEVELS, USUAL_TAIL
 from rue.solution import Solution, Status
+from rue.worlds import Source
+
+# Samples of a source that a diagnosis is made of.
+MOST_LOOKED_AT = 20
 
 
-def solution_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
+def solution_facts(model: UMDP | Source, solution: Solution) -> dict[str, Any]:
     """Return a solution as `--json` prints it."""
     return {
         "method": parsing.short_name(solution.solver),
@@ -72,16 +78,23 @@ def is_solved(solution: Solution) -> bool:
     return solution.status is Status.SOLVED and math.isfinite(solution.max_regret.upper)
 
 
-def diagnosis_of_solution(model: UMDP, solution: Solution) -> Diagnosis | None:
+def diagnosis_of_solution(model: UMDP | Source, solution: Solution) -> Diagnosis | None:
     """Return why a solution has infinite regret or its solver found no policy; None if neither is so."""
     found = diagnosis_of_policy(model, solution.policy, solution.regret)
-    return diagnose(model) if found is None and solution.status is Status.INFEASIBLE else found
+    is_open = found is None and solution.status is Status.INFEASIBLE
+    return diagnose(model) if is_open and isinstance(model, UMDP) else found
 
 
-def diagnosis_of_policy(model: UMDP, policy: Policy, regret: Sequence[float]) -> Diagnosis | None:
-    """Return why a policy has infinite regret; None if it has not."""
+def diagnosis_of_policy(model: UMDP | Source, policy: Policy, regret: Sequence[float]) -> Diagnosis | None:
+    """Return why a policy has infinite regret; None if it has not. Of a source a few such samples are looked at."""
     infinite = [k for k, value in enumerate(regret) if math.isinf(value)]
-    return diagnose(model, policy, infinite=infinite) if infinite else None
+    if not infinite:
+        return None
+    if isinstance(model, UMDP):
+        return diagnose(model, policy, infinite=infinite)
+    few = model.gather(infinite[:MOST_LOOKED_AT])
+    improper = np.flatnonzero(~is_proper(few, policy)).tolist()  # others were not judged
+    return diagnose(few, policy, infinite=improper) if improper else None
 
 
 def diagnosis_facts(diagnosis: Diagnosis | None) -> dict[str, Any] | None:

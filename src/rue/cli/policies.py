@@ -9,6 +9,7 @@ import typer
 import rue
 from rue import parsing
 from rue._text import one_line
+from rue.active import SolverInParts
 from rue.cli.blocks import evaluate_source
 from rue.cli.facts import (
     diagnosis_facts,
@@ -34,7 +35,7 @@ from rue.cli.options import (
 )
 from rue.cli.outputs import Target
 from rue.cli.printing import at_least, at_most, complain, number, percent, print_facts, print_json, print_samples, say
-from rue.cli.progress import ProgressBar, read_model_and_warm_up
+from rue.cli.progress import ProgressBar, read_and_warm_up
 from rue.cli.unseen import Unseen, planned_in_words, planned_scenario
 from rue.errors import BadInput
 from rue.formats import endings
@@ -45,6 +46,7 @@ from rue.policy import Policy
 from rue.risk import USUAL_TAIL, check_tail
 from rue.solution import Limits, Solution, Solver
 from rue.solving import solve as run_solver
+from rue.workers import open_executor
 from rue.worlds import Source
 
 
@@ -61,6 +63,9 @@ def solve(
     independent: Annotated[
         bool, typer.Option("--independent", help="The samples of the model are independent draws, in their order.")
     ] = False,
+    block: Block = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
@@ -68,15 +73,19 @@ def solve(
 
     If a search used few of many independent draws, it also tells how likely a fresh sample is to be worse than all.
 
+    For adaptive, mixture and milp, samples need not fit into memory: a domain with more than 10,000 of them, such as
+    `disaster:samples=100000,seed=1`, is drawn and judged block by block, and a folder file by file. The samples of a
+    domain in blocks are other draws than those of a model with the same seed, and depend on the size of the blocks.
+
     The result is written as .rue, or only its policy as .json or .csv. Exit status: 0 if the method finished with a
     finite regret, 1 if it did not (a limit, Ctrl-C, no proof, no policy).
     """
     solver = parsing.parse_method(method, parsing.parse_settings(settings or ()))
     limits = Limits(math.inf if seconds is None else seconds, math.inf if iterations is None else iterations)
     target = Target.check(output, "solution", endings(Solution), inputs=[model])
-    umdp = read_model_and_warm_up(model, [solver])
-    with ProgressBar(as_json, limits.seconds) as progress:
-        solution = run_solver(umdp, solver, limits=limits, progress=progress)
+    umdp = read_and_warm_up(lambda: _samples(model, solver, block, jobs, scheduler), [solver])
+    with open_executor(jobs, scheduler) as executor, ProgressBar(as_json, limits.seconds) as progress:
+        solution = run_solver(umdp, solver, limits=limits, progress=progress, executor=executor)
     written = target.write(lambda path: rue.save(path, solution))
     facts = solution_facts(umdp, solution)
     scenario = planned_scenario(solution, independent or parsing.are_draws(model))
@@ -89,7 +98,19 @@ def solve(
         say_diagnosis(facts["diagnosis"])
         if written.file is not None:
             say(f"written to {written.file}")
+    if "judged samples" in solution.counters:
+        complain(f"stopped: {solution.counters['judged samples']} of {umdp.samples} samples were judged")
     raise typer.Exit(max(written.tell(), 0 if is_solved(solution) else 1))
+
+
+def _samples(text: str, solver: Solver, block: int | None, jobs: int | None, scheduler: str | None) -> UMDP | Source:
+    """Read a model; or a source, if that is asked for, or there are many samples and the solver can work on some."""
+    spread = jobs is not None or scheduler is not None
+    in_parts = isinstance(solver, SolverInParts) and solver.in_parts
+    if not (spread or block is not None or in_parts or parsing.is_folder(text)):
+        return parsing.read_model(text)
+    found = parsing.read_model_or_source(text, block)
+    return Source.from_model(found) if spread and isinstance(found, UMDP) else found
 
 
 def evaluate(
@@ -159,10 +180,14 @@ def _judged(model: UMDP, policy: Policy, verdict: Evaluation, tail: float) -> di
 def verify(
     model: Model,
     solution: Annotated[str, typer.Argument(metavar="SOLUTION", help="A .rue file with a solution.")],
+    block: Block = None,
     as_json: Json = False,
 ) -> None:
-    """Check the proof in a solution that no policy of any kind is better than its bound."""
-    umdp, certificate = parsing.read_model(model), parsing.read_certificate(solution)
+    """Check the proof in a solution that no policy of any kind is better than its bound.
+
+    Of samples in blocks only those are drawn that the proof is about; the size of the blocks is that of the solution.
+    """
+    umdp, certificate = parsing.read_model_or_source(model, block), parsing.read_certificate(solution)
     try:
         proved = rue.verify(umdp, certificate)
     except rue.NotProved as error:
@@ -209,7 +234,7 @@ def simulate(
     )
 
 
-def _print_solution(model: UMDP, solution: Solution, facts: Mapping[str, Any]) -> None:
+def _print_solution(model: UMDP | Source, solution: Solution, facts: Mapping[str, Any]) -> None:
     names = [model.sample_name(k) for k in range(model.samples)]
     worst = max(range(model.samples), key=lambda k: solution.regret[k])
     tail, quantiles = spread_words(facts)

@@ -4,29 +4,29 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from rue import parsing
 from rue.compilation import compile_ahead
 from rue.experiments import Advance
-from rue.model import UMDP
 from rue.solution import Progress, Solver
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichBar
     from rich.status import Status
 
+T = TypeVar("T")
+
 SECONDS_BEFORE_BAR = 2.0
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_NOTICES = 5.0
 
 
-def read_model_and_warm_up(model: str, solvers: Sequence[Solver]) -> UMDP:
+def read_and_warm_up(read: Callable[[], T], solvers: Sequence[Solver]) -> T:
     """Read a model while the kernels of the solvers are compiled or loaded. Return the model."""
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(parsing.read_model, model)
+        reading = pool.submit(read)
         wait([reading], timeout=0.1)
         if not reading.done() or reading.exception() is None:  # an error in the model is reported at once
             with CompileNotice() as notice:

@@ -32,6 +32,10 @@ of a node that was closed or, at a limit, is open.
 
 *Pruning* (the paper's, off by default here) keeps the choices that are optimal in at least one sample. The objective is
 then that of the pruned problem. Pruning is given up if it leaves no proper policy.
+
+*Many samples* are searched in parts (`active.py`), which is exact: the least max regret over some samples is at most
+that over all, and the judge's figure is over all. With `prune` it is not, as choices that are optimal in other samples
+are missing; then all samples are searched at once.
 """
 
 from collections.abc import Iterator
@@ -42,6 +46,7 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._check import flag, real_number
+from rue.active import Part, SolverInParts
 from rue.baselines import Average
 from rue.controllers import stationary_choices
 from rue.errors import BadInput
@@ -51,7 +56,7 @@ from rue.model import UMDP, typical_cost
 from rue.policy import Policy, complete_choices
 from rue.recursion.objectives import Regret, WorstCase
 from rue.recursion.one_step import policy_at_hand
-from rue.solution import Inner, Interval, Outcome, Run, Solver, Status
+from rue.solution import Inner, Interval, Outcome, Run, Status
 from rue.stationary import descent_kernels as descent
 from rue.stationary import stationary_kernels as kernel
 from rue.stationary.bound_kernels import Coupling, NodeChoices, NodeValues
@@ -83,7 +88,7 @@ REPORT_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class ExactStationary(Solver):
+class ExactStationary(SolverInParts):
     """The stationary deterministic policy with the least max regret. `gap` is the relative one at which it stops."""
 
     name = "milp"
@@ -102,8 +107,18 @@ class ExactStationary(Solver):
         """Return the kernel files that `run` may call."""
         return frozenset(("stationary_kernels", "descent_kernels", "one_step_kernels", "row_kernels"))
 
-    def run(self, model: UMDP, run: Run) -> Outcome:
+    @property
+    def in_parts(self) -> bool:
+        """Pruning depends on all samples."""
+        return not self.prune
+
+    def is_close(self, lower: float, upper: float, least: float) -> bool:
+        """Return whether the bounds are close enough, with the least optimal value of a sample."""
+        return upper < np.inf and upper - lower <= 2 * self.gap * upper + CLOSED * least
+
+    def run_part(self, part: Part, run: Run) -> Outcome:
         """Search on pruned choices first, then on all."""
+        model = part.model
         graph = model.graph
         if graph.goal[graph.initial]:
             choice = complete_choices(graph, np.full(graph.states, -1))
@@ -116,7 +131,7 @@ class ExactStationary(Solver):
         scale = typical_cost(model)
         loose = CLOSED * (scale + float(values.upper[graph.initial].max()))
         best = _Incumbent(model, run, self.gap, 4 * width + TIE * scale, loose)
-        starts = list(_starts(model, values, run))
+        starts = list(_starts(part, values, run))
         pruned = _BranchAndBound.build(model, values, _kept(model, values), best)
         pilot = _deadline(run, PILOT_SHARE)
         pruned.try_policies(starts, run, _deadline(run, START_SHARE))
@@ -137,8 +152,10 @@ def _deadline(run: Run, share: float) -> float:
     return run.seconds + share * run.seconds_left
 
 
-def _starts(model: UMDP, values: OptimalValues, run: Run) -> Iterator[Array]:  # [S] each
-    """Yield the policies of the other methods, as a choice for each state."""
+def _starts(part: Part, values: OptimalValues, run: Run) -> Iterator[Array]:  # [S] each
+    """Yield known policies and those of the other methods, as a choice for each state."""
+    model = part.model
+    yield from (choices for choices in map(stationary_choices, part.policies) if choices is not None)
     for solver in (Regret(prune=False), Regret(), WorstCase(), Average()):
         if run.stop():
             return
