@@ -175,6 +175,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Limits": (rue.Limits, LIMITS),
     "Adaptive": (rue.Adaptive, {"gap": 0.1, "objective": "cost", "memory": 1.0}),
     "Average": (rue.Average, {}),
+    "GivenPolicy": (lambda **given: rue.solve(MODEL, rue.GivenPolicy(**given)), {"file": "policy.csv", "contents": ""}),
     "BestSample": (rue.BestSample, {}),
     "ExactStationary": (rue.ExactStationary, {}),
     "Mixture": (rue.Mixture, {}),

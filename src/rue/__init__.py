@@ -14,6 +14,7 @@ from rue.errors import BadFile, BadInput, Contradiction, NotProved, NotSolved, R
 from rue.evaluation import evaluate
 from rue.explanation import Explanation, explain
 from rue.formats import load, read_log, read_weights, save
+from rue.given import GivenPolicy
 from rue.guarantees import exceedance_bound, least_samples, scenario_bound
 from rue.judge import Evaluation
 from rue.mixture import Mixture
@@ -65,6 +66,7 @@ __all__ = [
     "Evaluation",
     "ExactStationary",
     "Explanation",
+    "GivenPolicy",
     "Graph",
     "Interval",
     "Limits",

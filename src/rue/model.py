@@ -309,15 +309,15 @@ def check_model(model: object) -> UMDP:
     return model
 
 
-def check_same_graph(model: UMDP, graph: Graph) -> None:
-    """Refuse a policy that was made for another graph."""
-    check_model(model)
-    if graph is model.graph or graph.fingerprint == model.graph.fingerprint:
+def check_same_graph(model: UMDP | Graph, graph: Graph) -> None:
+    """Refuse a policy that was made for another graph than that of the model, or than this one."""
+    wanted = model if isinstance(model, Graph) else check_model(model).graph
+    if graph is wanted or graph.fingerprint == wanted.fingerprint:
         return
     raise BadInput(
         f"the policy is for another graph ({graph.states} states, {graph.choices} choices, fingerprint "
-        f"{graph.fingerprint}); expected {model.graph.states} states, {model.graph.choices} choices, "
-        f"fingerprint {model.graph.fingerprint}"
+        f"{graph.fingerprint}); expected {wanted.states} states, {wanted.choices} choices, "
+        f"fingerprint {wanted.fingerprint}"
     )
 
 

@@ -16,7 +16,8 @@ from rue.domains import Domain
 from rue.domains.base import TRAINING
 from rue.errors import BadInput, unknown_name
 from rue.formats import load
-from rue.model import UMDP
+from rue.given import GivenPolicy
+from rue.model import UMDP, Graph
 from rue.policy import Policy
 from rue.recursion.n_step import OPTION_KINDS
 from rue.selection import WAYS, select
@@ -61,7 +62,9 @@ def parse_method(text: str, settings: Mapping[str, Any] | None = None) -> Solver
 
 
 def short_name(solver: Solver) -> str:
-    """Return the short form of a solver: `reg-d1`, `average`."""
+    """Return the short form of a solver: `reg-d1`, `average`; of a given policy, the name of its file."""
+    if isinstance(solver, GivenPolicy):
+        return Path(solver.file).name
     steps, options = getattr(solver, "steps", None), getattr(solver, "options", None)
     plain = steps is None or (solver.name == "robust" and steps == 1 and options == "deterministic")
     return solver.name if plain else f"{solver.name}-{str(options)[0]}{steps}"
@@ -162,15 +165,9 @@ def draw_unseen(model: UMDP, count: int, seed: int | None = None) -> UMDP:
     return domain.sample(count, seed=domain.seed + 1 if seed is None else seed)
 
 
-def read_policy(path: str) -> Policy:
-    """Return the policy in a file that holds a policy or a solution."""
-    thing = read_policy_or_solution(path)
-    return thing.policy if isinstance(thing, Solution) else thing
-
-
-def read_policy_or_solution(path: str) -> Policy | Solution:
-    """Return the policy or the solution in a file."""
-    return cast(Policy | Solution, _read(path, Policy | Solution, "policy or a solution"))
+def read_policy_or_solution(path: str, model: UMDP | Source) -> Policy | Solution:
+    """Return the policy or the solution in a file, for a model."""
+    return cast(Policy | Solution, _read(path, Policy | Solution, "policy or a solution", model.graph))
 
 
 def read_solution(path: str) -> Solution:
@@ -216,8 +213,8 @@ def _domain_settings(text: str) -> dict[str, Any]:
     return parse_settings(part for part in text.split(",") if part)
 
 
-def _read(path: str, wanted: Any, what: str) -> Any:
-    thing = load(path)
+def _read(path: str, wanted: Any, what: str, graph: Graph | None = None) -> Any:
+    thing = load(path, graph)
     if not isinstance(thing, wanted):
         raise BadInput(f"{path}: it holds a {type(thing).__name__}; expected a {what}")
     return thing

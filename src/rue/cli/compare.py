@@ -20,6 +20,7 @@ from rue.cli.progress import ProgressBar, read_and_warm_up
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
 from rue.formats.writing import write_text
+from rue.given import GivenPolicy, read_policy
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.risk import USUAL_TAIL
@@ -46,22 +47,32 @@ def compare(
     ] = 30.0,
     test: Test = None,
     seed: TestSeed = None,
+    policies: Annotated[
+        list[str] | None,
+        option(
+            "--policy", metavar="FILE", help="Judge your own policy beside them: .csv, .json or .rue; may be repeated."
+        ),
+    ] = None,
     page: Annotated[str | None, option("--report", metavar="FILE", help="Also write an .html page.")] = None,
     as_json: Json = False,
 ) -> None:
     """Solve a model with several methods and compare their policies, with how far each is from the best.
 
+    With --policy, policies from files are judged beside them.
+
     Ctrl-C stops after the method that is running; pressed again, it ends the command. Exit status: 0 if every method
     finished with a finite regret, 1 if one did not or was not run.
     """
     solvers = [parsing.parse_method(name) for name in methods.split(",") if name.strip()]
-    if not solvers:
+    given = [GivenPolicy(path) for path in policies or ()]
+    if not solvers and not given:
         raise BadInput(
             f"no method is named in {methods!r}; expected names with commas between them, such as reg,average"
         )
-    target = Target.check(page, "page", PAGES, inputs=[model])
+    target = Target.check(page, "page", PAGES, inputs=[model, *(policies or ())])
     limits = Limits(seconds)
-    umdp = read_and_warm_up(lambda: parsing.read_model(model), solvers)
+    umdp = read_and_warm_up(lambda: _read_all(model, given), solvers)
+    solvers = [*given, *solvers]
     unseen = None if test is None else Unseen.read(umdp, test, seed)
     with _noting_ctrl_c() as presses:
         solutions = _solve_all(umdp, solvers, limits, as_json, presses)
@@ -77,6 +88,14 @@ def compare(
     if written.file is not None and not as_json:
         say(f"{written.file}: the same as a page, with maps")
     raise typer.Exit(max(written.tell(), 0 if not not_run and all(map(is_solved, solutions)) else 1))
+
+
+def _read_all(model: str, given: Sequence[GivenPolicy]) -> UMDP:
+    """Return the model; the policies are read as well, so that errors are found before anything runs."""
+    umdp = parsing.read_model(model)
+    for one in given:
+        read_policy(one.file, umdp)
+    return umdp
 
 
 @contextmanager

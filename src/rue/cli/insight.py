@@ -28,7 +28,8 @@ def explain(
 
     If a regret is infinite, also where the policy is lost, which samples clash, and the way out.
     """
-    umdp, found = parsing.read_model(model), parsing.read_policy_or_solution(solution)
+    umdp = parsing.read_model(model)
+    found = parsing.read_policy_or_solution(solution, umdp)
     explanation = rue.explain(umdp, found, entries=entries)
     if as_json:
         print_json({"model": model, "solution": solution, **explanation.facts()})

@@ -14,6 +14,7 @@ from rue.cli.options import Model, argument, option
 from rue.cli.outputs import PICTURES, Target
 from rue.cli.printing import distinct, say
 from rue.errors import BadInput
+from rue.given import read_policy
 from rue.model import UMDP
 from rue.solution import Solution
 
@@ -51,7 +52,7 @@ def plot(
     else:
         figure = report.draw_map(
             umdp,
-            parsing.read_policy(policies[0]),
+            read_policy(policies[0], umdp),
             samples=range(umdp.samples) if samples == "all" else _whole_numbers("samples", samples),
             steps=_whole_numbers("steps", steps),
         )
@@ -70,7 +71,7 @@ def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[f
     """Return the regrets of policies, and the best bound for all policies that one of their files has."""
     regrets, bound = {}, 0.0
     for name, path in _names(paths).items():
-        thing = parsing.read_policy_or_solution(path)
+        thing = parsing.read_policy_or_solution(path, model)
         policy = thing.policy if isinstance(thing, Solution) else thing
         regrets[name] = rue.evaluate(model, policy).regret.tolist()
         proof = thing.certificate if isinstance(thing, Solution) else None

@@ -39,6 +39,7 @@ from rue.cli.progress import ProgressBar, read_and_warm_up
 from rue.cli.unseen import Unseen, planned_in_words, planned_scenario
 from rue.errors import BadInput
 from rue.formats import endings
+from rue.given import read_policy
 from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY
 from rue.judge import Evaluation
 from rue.model import UMDP
@@ -144,7 +145,8 @@ def evaluate(
     if test is None and (independent or any(given is not None for given in fresh)):
         raise BadInput("a seed, a confidence, a probability or --independent is given; expected them with --test only")
     check_tail(tail)
-    umdp, given = parsing.read_model_or_source(model, block), parsing.read_policy_or_solution(policy)
+    umdp = parsing.read_model_or_source(model, block)
+    given = parsing.read_policy_or_solution(policy, umdp)
     controller = given.policy if isinstance(given, Solution) else given
     if jobs is not None or scheduler is not None or isinstance(umdp, Source):
         if test is not None:
@@ -211,7 +213,8 @@ def simulate(
     as_json: Json = False,
 ) -> None:
     """Run a policy in one sample, and compare its mean cost with the exact value."""
-    umdp, controller = parsing.read_model(model), parsing.read_policy(policy)
+    umdp = parsing.read_model(model)
+    controller = read_policy(policy, umdp)
     runs = rue.simulate(umdp, controller, sample=sample, episodes=episodes, seed=seed, max_steps=max_steps)
     low, high = runs.interval
     facts: dict[str, Any] = {

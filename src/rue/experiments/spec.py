@@ -2,6 +2,7 @@
 
     title = "Rescue on small grids"
     methods = ["reg-d1", "reg-h3", { name = "adaptive", gap = 0.01 }]
+    policies = ["guideline.csv"]      # files with policies that are judged beside the methods
     seconds = 60                      # for each method; it then returns its best policy so far
 
     [[problems]]
@@ -41,6 +42,7 @@ from rue.domains.base import TRAINING, Domain
 from rue.errors import BadInput, RueError, unknown_name
 from rue.experiments.provenance import code_version
 from rue.experiments.toml import read_toml
+from rue.given import GivenPolicy, digest_of
 from rue.selection import WAYS
 from rue.solution import Solver
 
@@ -97,6 +99,12 @@ class Task:
         """Return the short name of the method: `reg-d3`."""
         return parsing.short_name(self.solver)
 
+    def _parameters(self) -> dict[str, Any]:
+        """Return the parameters of the solver; of a file, its name and contents, not its folder."""
+        if isinstance(self.solver, GivenPolicy):
+            return {"file": Path(self.solver.file).name, "contents": self.solver.contents}
+        return asdict(self.solver)
+
     def describe(self) -> dict[str, Any]:
         """Return all that the result depends on, in plain values."""
         problem = self.problem
@@ -105,7 +113,7 @@ class Task:
             "test": problem.without_folders(problem.test),
             "contents": problem.contents,
             "solver": self.solver.name,
-            "parameters": asdict(self.solver),
+            "parameters": self._parameters(),
             "seconds": self.seconds,
             "rue": self.code,
         }
@@ -125,6 +133,7 @@ class Problems:
     by: str = "coverage"
     test: int | str | None = None
     methods: Sequence[Method] | None = None  # instead of those of the experiment
+    policies: Sequence[str] | None = None  # likewise
     seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -134,6 +143,8 @@ class Problems:
             raise BadInput("expected either a domain or a model")
         if self.methods is not None:
             _solvers(self.methods)
+        if self.policies is not None:
+            _check_policies(self.policies)
         if self.seconds is not None:
             _seconds(self.seconds)
         if self.test is not None and not isinstance(self.test, str):
@@ -220,6 +231,7 @@ class Experiment:
     methods: Sequence[Method]
     problems: Sequence[Problems]
     title: str = ""
+    policies: Sequence[str] = ()  # files
     seconds: float = 600.0
     keep: int = 1  # solutions are kept for this number of problems of each size
     reference: Sequence[str] = ()  # regrets are divided by the worst of these methods; all, if none is named
@@ -231,6 +243,7 @@ class Experiment:
         _seconds(self.seconds)
         whole_number("keep", self.keep, 0)
         solvers = _solvers(self.methods)
+        _check_policies(self.policies)
         problems: Any = self.problems
         if not isinstance(problems, list | tuple) or not problems or not all(isinstance(p, Problems) for p in problems):
             raise BadInput(NO_PROBLEMS)
@@ -239,11 +252,19 @@ class Experiment:
         if not isinstance(self.reference, list | tuple):
             raise BadInput(f"reference is {self.reference!r}; expected a list of methods")
         for name in self.reference:
-            one_of("method in reference", name, {parsing.short_name(solver) for solver in solvers})
+            one_of("method in reference", name, {parsing.short_name(solver) for solver in solvers} | self._files())
+
+    def _files(self) -> set[str]:
+        """Return the names of all files with policies."""
+        tables = [table.policies or () for table in self.problems]
+        return {Path(name).name for names in (self.policies, *tables) for name in names}
 
     def tasks(self) -> list[Task]:
         """Return all tasks, problem by problem, so that processes can reuse a problem."""
-        count = sum(table.count * len(table.methods or self.methods) for table in self.problems)
+        count = sum(
+            table.count * (len(table.methods or self.methods) + len(self._policies_of(table)))
+            for table in self.problems
+        )
         if count > MOST_TASKS:
             raise BadInput(f"the experiment has {count} tasks; expected at most {MOST_TASKS}: fewer sizes or seeds")
         tasks: dict[str, Task] = {}
@@ -253,8 +274,13 @@ class Experiment:
                     tasks[task.key] = _merged(tasks.get(task.key, task), task)
         return list(tasks.values())
 
+    def _policies_of(self, table: Problems) -> Sequence[str]:
+        return self.policies if table.policies is None else table.policies
+
     def _tasks_of(self, table: Problems) -> Iterator[Task]:
-        solvers = _solvers(table.methods or self.methods)
+        files = [str(_file(self.folder, name)) for name in self._policies_of(table)]
+        given = [GivenPolicy(file, digest_of(file)) for file in files]
+        solvers = [*_solvers(table.methods or self.methods), *given]
         seconds = float(self.seconds if table.seconds is None else table.seconds)
         seen: dict[str, int] = {}
         own_name = bool(table.name) and [other.name for other in self.problems].count(table.name) == 1
@@ -320,6 +346,11 @@ def _solvers(methods: Sequence[Method]) -> list[Solver]:
     if not isinstance(given, list | tuple) or not given:
         raise BadInput(f"methods is {given!r}; expected a list of one method or more")
     return [_solver(method) for method in methods]
+
+
+def _check_policies(names: object) -> None:
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        raise BadInput(f'policies is {names!r}; expected a list of files such as ["guideline.csv"]')
 
 
 def _solver(method: Method) -> Solver:

@@ -15,7 +15,7 @@ from rue.formats import policy_file, rue_file
 from rue.formats.logs import read_log
 from rue.formats.rue_file import Storable
 from rue.formats.weights import read_weights
-from rue.model import UMDP, check_same_graph
+from rue.model import UMDP, Graph, check_same_graph
 from rue.policy import Policy
 from rue.registry import Registry
 from rue.solution import Solution
@@ -28,7 +28,7 @@ class Format(NamedTuple):
 
     name: str
     endings: tuple[str, ...]  # in small letters, with the dot
-    read: Callable[[Path, UMDP | None], Storable]  # the model is the one that a policy is for, if it is given
+    read: Callable[[Path, UMDP | Graph | None], Storable]  # the model is the one that a policy is for, if it is given
     write: Callable[[Path, Storable], None]
     kinds: tuple[type[Storable], ...]  # what can be written
 
@@ -83,11 +83,11 @@ def save(path: str | Path, thing: Storable) -> None:
     known.write(target, thing)
 
 
-def load(path: str | Path, model: UMDP | None = None) -> Storable:
+def load(path: str | Path, model: UMDP | Graph | None = None) -> Storable:
     """Read what `save` wrote: a UMDP, a Policy or a Solution.
 
-    A policy in a `.csv` file needs the `model` that it is for. Other files do not; if it is given, a policy or a
-    solution for another graph is refused.
+    A policy in a `.csv` file needs the `model` that it is for, or its graph. Other files do not; if it is given, a
+    policy or a solution for another graph is refused.
     """
     source = text_path(path)
     try:
@@ -97,7 +97,10 @@ def load(path: str | Path, model: UMDP | None = None) -> Storable:
     known: Format = FORMATS.get(source.suffix.lower(), RUE)
     thing = known.read(source, model)
     if model is not None and not isinstance(thing, UMDP):
-        check_same_graph(model, thing.graph if isinstance(thing, Policy) else thing.policy.graph)
+        try:
+            check_same_graph(model, thing.graph if isinstance(thing, Policy) else thing.policy.graph)
+        except BadInput as error:
+            raise BadInput(f"{source}: {error}") from None
     return thing
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rue.errors import BadFile, BadInput
 from rue.formats.rue_file import Storable
 from rue.formats.writing import write_text
-from rue.model import UMDP
+from rue.model import UMDP, Graph
 from rue.policy import Policy
 from rue.solution import Solution
 
@@ -21,12 +21,12 @@ def write_csv(path: Path, thing: Storable) -> None:
     write_text(path, _policy_of(thing).to_csv())
 
 
-def read_json(path: Path, model: UMDP | None) -> Policy:
+def read_json(path: Path, model: UMDP | Graph | None) -> Policy:
     """Read a policy with its graph."""
     return _read(path, Policy.from_json)
 
 
-def read_csv(path: Path, model: UMDP | None) -> Policy:
+def read_csv(path: Path, model: UMDP | Graph | None) -> Policy:
     """Read a policy for a model."""
     if model is None:
         raise BadFile(f"{path}: a policy in CSV has no graph; expected the model that it is for, load(path, model)")

@@ -61,7 +61,7 @@ def write_rue(path: Path, thing: Storable) -> None:
     write_atomically(path, lambda stream: _write_zip(stream, kind, header, arrays))
 
 
-def read_rue(source: Path, model: UMDP | None = None) -> Storable:
+def read_rue(source: Path, model: UMDP | Graph | None = None) -> Storable:
     """Read what `write_rue` wrote; no model is needed for it."""
     try:
         with source.open("rb") as stream, zipfile.ZipFile(stream) as archive:
