@@ -16,6 +16,7 @@ import pytest
 
 import rue
 from rue import cli, parsing
+from rue.given import read_policy
 
 DATA = Path(__file__).parent / "data"
 BROKEN = sorted((DATA / "broken").glob("*.rue"))
@@ -386,7 +387,7 @@ PARAMETERS = {
         (
             "unknown method 'averge'",
             "did you mean 'average'?",
-            "known: adaptive, average, best, cemr, milp, mixture, reg,",
+            "known: adaptive, average, best, cemr, milp, mixture, policy, reg,",
         ),
     ),
     "unknown parameter of a method": (
@@ -644,7 +645,7 @@ def test_a_policy_given_as_a_model(sound, complaint):
 
 
 def test_a_model_given_as_a_policy(sound, complaint):
-    message = refusal(lambda: parsing.read_policy(str(sound["model"])))
+    message = refusal(lambda: read_policy(str(sound["model"]), parsing.read_model(str(sound["model"]))))
     assert_says(message, str(sound["model"]), "expected a policy or a solution")
     assert complaint("evaluate", sound["model"], sound["model"]) == message
     assert complaint("simulate", sound["model"], sound["model"], "--sample", 0, "--seed", 0) == message
@@ -653,8 +654,9 @@ def test_a_model_given_as_a_policy(sound, complaint):
 def test_a_policy_for_another_graph_on_the_command_line(sound, complaint):
     message = refusal(lambda: rue.evaluate(parsing.read_model(TINY), rue.load(sound["policy"])))
     assert_says(message, "the policy is for another graph (4 states, 4 choices", "expected 9 states, 64 choices")
-    assert complaint("evaluate", TINY, sound["policy"]) == message
-    assert complaint("simulate", TINY, sound["policy"], "--sample", 0, "--seed", 0) == message
+    named = f"{sound['policy']}: {message}"
+    assert complaint("evaluate", TINY, sound["policy"]) == named
+    assert complaint("simulate", TINY, sound["policy"], "--sample", 0, "--seed", 0) == named
 
 
 def test_no_damage_goes_unnoticed(tmp_path):
