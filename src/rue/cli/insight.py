@@ -50,7 +50,8 @@ def explore(
     The page is one file and needs no network. A large one is announced with its size before it is written.
     """
     target = Target.check(output, "page", PAGES, inputs=[model, solution])
-    umdp, found = parsing.read_model(model), parsing.read_policy_or_solution(solution)
+    umdp = parsing.read_model(model)
+    found = parsing.read_policy_or_solution(solution, umdp)
     from rue.report.explorer import explorer_page  # imports matplotlib
 
     page = explorer_page(umdp, found, title=one_line(" · ".join(Path(name).name for name in (model, solution))))
