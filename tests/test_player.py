@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import Shape, models_with_controllers
 from test_agent import HALL, WALK, paths_of, twins
-from test_browser import browser  # noqa: F401
 
 import rue
 from rue import player as module
@@ -165,7 +164,7 @@ def test_players_follow_every_path_of_the_enumeration(node, pair):
     assert node("return play(given)", {**given, "episodes": len(paths)}) == [expected, len(draws)]
 
 
-def test_the_javascript_player_in_a_browser(browser, tmp_path):  # noqa: F811
+def test_the_javascript_player_in_a_browser(browser, tmp_path):
     """A large controller with names, as JSON and as a file, in a page."""
     model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
     policy = rue.solve(model, rue.Adaptive()).policy
