@@ -166,7 +166,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "diagnose": (rue.diagnose, {"model": MODEL, "policy": POLICY, "infinite": ()}),
     "Cache": (rue.Cache, {}),
     "simulate": (
-        rue.simulate, {"model": MODEL, "policy": POLICY, "sample": 0, "episodes": 5, "seed": 0, "max_steps": 50},
+        rue.simulate, {"model": MODEL, "policy": POLICY, "sample": 0, "episodes": 5, "seed": 0, "max_steps": 50,
+                       "paths": True},
     ),
     "lower_bound": (rue.lower_bound, {"model": MODEL, "limits": rue.Limits(iterations=1), "cache": None, "threads": 1}),
     "optimal_values": (rue.optimal_values, {"model": MODEL, "tolerance": 1e-9, "within": None, "run": None}),

@@ -81,7 +81,8 @@ class Agent:
         self._weight: list[float] = both.weight.tolist()
         self._next_ptr: list[int] = both.next_ptr.tolist()
         self._next_node: list[int] = both.next_node.tolist()
-        self._start = list(zip(both.start_node.tolist(), both.start_weight.tolist(), strict=True))
+        start = zip(both.start_node.tolist(), both.start_weight.tolist(), strict=True)
+        self._start = [(node, weight) for node, weight in start if weight > 0]
         self._at_goal: list[bool] = self._graph.goal[both.node_state].tolist()
         self._action: list[int] = self._graph.action.tolist()
         self._outcomes: dict[int, dict[int, _Outcome]] = {}  # of choices that were taken, by state

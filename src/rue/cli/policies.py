@@ -39,6 +39,7 @@ from rue.cli.progress import ProgressBar, read_and_warm_up
 from rue.cli.unseen import Unseen, planned_in_words, planned_scenario
 from rue.errors import BadInput
 from rue.formats import endings
+from rue.formats.writing import write_text
 from rue.given import read_policy
 from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY
 from rue.judge import Evaluation
@@ -210,12 +211,19 @@ def simulate(
     seed: Annotated[int, option(help="Fixes the episodes.")],
     episodes: Annotated[int, typer.Option(help="How many episodes.")] = 1000,
     max_steps: Annotated[int, typer.Option(help="Cut an episode off after this number of steps.")] = 1_000_000,
+    paths: Annotated[
+        str | None, option(metavar="FILE", help="Also write each step to a .csv file: state, action, cost, beliefs.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a policy in one sample, and compare its mean cost with the exact value."""
+    target = Target.check(paths, "table of paths", (".csv",), inputs=[model, policy])
     umdp = parsing.read_model(model)
     controller = read_policy(policy, umdp)
-    runs = rue.simulate(umdp, controller, sample=sample, episodes=episodes, seed=seed, max_steps=max_steps)
+    runs = rue.simulate(
+        umdp, controller, sample=sample, episodes=episodes, seed=seed, max_steps=max_steps, paths=paths is not None
+    )
+    written = target.write(lambda path: write_text(path, runs.paths.to_csv() if runs.paths else ""))
     low, high = runs.interval
     facts: dict[str, Any] = {
         "sample": umdp.sample_name(sample),
@@ -228,13 +236,16 @@ def simulate(
         "cut_off": int((~runs.reached).sum()),
     }
     if as_json:
-        print_json({"model": model, "policy": policy, **facts})
-        return
+        print_json({"model": model, "policy": policy, "paths": written.file, **facts})
+        raise typer.Exit(written.tell())
     say(
         f"sample {facts['sample']}: mean cost {number(runs.mean)} over {episodes} episodes, "
         f"{runs.level:.0%} interval [{number(low)}, {number(high)}]; exact {number(facts['exact_cost'])}; "
         f"mean steps {number(facts['mean_steps'])}; {facts['cut_off']} cut off"
     )
+    if written.file is not None:
+        say(f"{written.file}: {int(runs.steps.sum())} steps")
+    raise typer.Exit(written.tell())
 
 
 def _print_solution(model: UMDP | Source, solution: Solution, facts: Mapping[str, Any]) -> None:
