@@ -15,7 +15,7 @@ from rue.certificate import Certificate
 from rue.domains import Domain
 from rue.domains.base import TRAINING
 from rue.errors import BadInput, unknown_name
-from rue.formats import load
+from rue.formats import folder_format, load
 from rue.given import GivenPolicy
 from rue.model import UMDP, Graph
 from rue.policy import Policy
@@ -113,7 +113,8 @@ def read_model_or_source(text: str, block: int | None = None) -> UMDP | Source:
     """Return what `read_model` returns, or a source if there are many samples, a folder is named or `block` is given.
 
     A domain with more than 10,000 samples is drawn in blocks, each with a seed derived from the domain's own, so that
-    they are other draws than those of a model. In a folder, each file is a block. A file is cut into blocks.
+    they are other draws than those of a model. In a folder, each file is a block, unless its format has
+    one sample in a file: then all are one model. A file is cut into blocks.
     """
     if _is_domain(text):
         name, _, rest = text.partition(":")
@@ -130,8 +131,8 @@ def read_model_or_source(text: str, block: int | None = None) -> UMDP | Source:
 
 
 def is_folder(text: str) -> bool:
-    """Return whether the text for a model names a folder."""
-    return not _is_domain(text) and _exists(text) and Path(text).is_dir()
+    """Return whether the text for a model names a folder of blocks."""
+    return not _is_domain(text) and _exists(text) and Path(text).is_dir() and folder_format(Path(text)) is None
 
 
 def _read_source(name: str, settings: dict[str, Any], block: int | None) -> Source:

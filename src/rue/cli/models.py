@@ -138,15 +138,16 @@ def info(model: Model, as_json: Json = False) -> None:
 
 
 def convert(
-    source: Annotated[str, argument(metavar="IN", help="A .rue file.")],
-    target: Annotated[str, argument(metavar="OUT", help="A .rue file, or .json or .csv for a policy.")],
+    source: Annotated[str, argument(metavar="IN", help="A file, or a folder with a file for each sample.")],
+    target: Annotated[str, argument(metavar="OUT", help="A file whose ending says its format.")],
     weights: Annotated[
         str | None, option(metavar="FILE", help="A CSV file sample,weight: the probabilities of a model's samples.")
     ] = None,
 ) -> None:
-    """Write a file in another format: policies as .json or .csv, with the names of states and actions.
+    """Write a file in another format: policies as .json or .csv, models as docs/formats.md tells.
 
-    With --weights, write a model whose samples have these weights, which are divided by their sum.
+    Where a file of the format has one sample, several samples give a folder. With --weights, write a
+    model whose samples have these weights, which are divided by their sum.
     """
     thing = rue.load(source)
     what = "model" if isinstance(thing, rue.UMDP) else "policy"

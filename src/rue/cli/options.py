@@ -9,7 +9,13 @@ import typer
 argument = partial(typer.Argument, show_default=False)
 option = partial(typer.Option, show_default=False)
 
-Model = Annotated[str, argument(help="A .rue file, or a domain such as `disaster:width=8,height=8,samples=15,seed=1`.")]
+Model = Annotated[
+    str,
+    argument(
+        help="A .rue file, a file or folder in another format (see docs/formats.md), or a domain such as "
+        "`disaster:width=8,height=8,samples=15,seed=1`."
+    ),
+]
 PolicyFile = Annotated[str, argument(metavar="POLICY", help="A file with a policy or a solution: .rue, .json or .csv.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Settings = Annotated[

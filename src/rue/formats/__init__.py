@@ -2,16 +2,18 @@
 
     register_format(Format("POMDPX", (".pomdpx",), read_pomdpx, write_pomdpx, kinds=(UMDP,)))
 
-A file whose name has another ending, or none, is written and read in rue's own format.
+A file whose name has another ending, or none, is written in rue's own format, and read in the format that it looks
+like. A format in which each file has one sample also reads a folder or a list of files.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from rue._check import text_path
 from rue.errors import BadInput
-from rue.formats import policy_file, rue_file
+from rue.formats import drn, policy_file, rue_file
+from rue.formats.folders import files_in
 from rue.formats.logs import read_log
 from rue.formats.rue_file import Storable
 from rue.formats.weights import read_weights
@@ -20,6 +22,7 @@ from rue.policy import Policy
 from rue.registry import Registry
 from rue.solution import Solution
 
+START = 4096  # bytes of a file by which its format is told
 KINDS: dict[type[Storable], str] = {UMDP: "model", Policy: "policy", Solution: "solution"}
 
 
@@ -31,6 +34,8 @@ class Format(NamedTuple):
     read: Callable[[Path, UMDP | Graph | None], Storable]  # the model is the one that a policy is for, if it is given
     write: Callable[[Path, Storable], None]
     kinds: tuple[type[Storable], ...]  # what can be written
+    read_files: Callable[[Sequence[Path]], UMDP] | None = None  # files with a sample each
+    looks_so: Callable[[bytes], bool] | None = None  # whether a file with another ending begins like this format
 
 
 class _Formats(Registry[Format]):
@@ -57,6 +62,9 @@ RUE = Format("rue", (".rue",), rue_file.read_rue, rue_file.write_rue, (UMDP, Pol
 register_format(RUE)
 register_format(Format("JSON", (".json",), policy_file.read_json, policy_file.write_json, (Policy, Solution)))
 register_format(Format("CSV", (".csv",), policy_file.read_csv, policy_file.write_csv, (Policy, Solution)))
+register_format(
+    Format("DRN", (drn.ENDING,), drn.read_drn, drn.write_drn, (UMDP,), drn.read_drn_files, drn.looks_like_drn)
+)
 
 
 def endings(kind: type[Storable]) -> tuple[str, ...]:
@@ -67,8 +75,9 @@ def endings(kind: type[Storable]) -> tuple[str, ...]:
 def save(path: str | Path, thing: Storable) -> None:
     """Write a model, a policy or a solution.
 
-    The ending of the name decides the format: `.json` and `.csv` are for policies, and any other ending, or none, gives
-    a file in rue's own format, as `.rue` does. `load` reads each of them back.
+    The ending of the name decides the format: `.json` and `.csv` are for policies, others are for models (see the table
+    of formats in the documentation), and any unknown ending, or none, gives a file in rue's own format, as `.rue` does.
+    Where a file has one sample, several samples give a folder of files. `load` reads each of them back.
     """
     target = text_path(path)
     if not isinstance(thing, Storable):
@@ -83,18 +92,19 @@ def save(path: str | Path, thing: Storable) -> None:
     known.write(target, thing)
 
 
-def load(path: str | Path, model: UMDP | Graph | None = None) -> Storable:
-    """Read what `save` wrote: a UMDP, a Policy or a Solution.
+def load(path: str | Path | Sequence[str | Path], model: UMDP | Graph | None = None) -> Storable:
+    """Read a file: a UMDP, a Policy or a Solution, as `save` wrote it, or a model in another format.
 
-    A policy in a `.csv` file needs the `model` that it is for, or its graph. Other files do not; if it is given, a
-    policy or a solution for another graph is refused.
+    The ending of the name decides the format, else what the file looks like. Where each file has one sample, `path` may
+    be a folder of files or a list of them. A policy in a `.csv` file needs the `model` that it is for, or its graph.
+    Other files do not; if it is given, a policy or a solution for another graph is refused.
     """
-    source = text_path(path)
-    try:
-        source.stat()
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{source}: there is no such file ({getattr(error, 'strerror', error)})") from None
-    known: Format = FORMATS.get(source.suffix.lower(), RUE)
+    if isinstance(path, list | tuple):
+        return _load_files([_existing(text_path(one)) for one in path])
+    source = _existing(text_path(path))
+    if source.is_dir() and (known := folder_format(source)) is not None:
+        return _read_files(known, files_in(source, _common_ending(source, known)))
+    known = format_of(source)
     thing = known.read(source, model)
     if model is not None and not isinstance(thing, UMDP):
         try:
@@ -104,4 +114,54 @@ def load(path: str | Path, model: UMDP | Graph | None = None) -> Storable:
     return thing
 
 
-__all__ = ["Format", "endings", "load", "read_log", "read_weights", "register_format", "save"]
+def folder_format(folder: Path) -> Format | None:
+    """Return the format of the files in a folder, if each has one sample; None if there is none of such a format."""
+    several = [known for known in dict.fromkeys(FORMATS.values()) if known.read_files is not None]
+    return next((known for known in several if any(files_in(folder, ending) for ending in known.endings)), None)
+
+
+def format_of(source: Path) -> Format:
+    """Return the format of a file, by the ending of its name or by how it begins."""
+    known: Format | None = FORMATS.get(source.suffix.lower())
+    if known is None and source.is_file():
+        try:
+            with source.open("rb") as stream:
+                start = stream.read(START)
+        except OSError as error:
+            raise BadInput(f"{source}: cannot be read ({error.strerror})") from None
+        known = next((one for one in FORMATS.values() if one.looks_so is not None and one.looks_so(start)), None)
+    return RUE if known is None else known
+
+
+def _common_ending(folder: Path, known: Format) -> str:
+    return next(ending for ending in known.endings if files_in(folder, ending))
+
+
+def _load_files(sources: Sequence[Path]) -> UMDP:
+    """Read files with a sample each."""
+    if not sources:
+        raise BadInput("the list of files is empty; expected one at least")
+    found = [format_of(source) for source in sources]
+    for source, known in zip(sources, found, strict=True):
+        if known is not found[0] or known.read_files is None:
+            one = " or ".join(sorted(e for f in set(FORMATS.values()) if f.read_files is not None for e in f.endings))
+            raise BadInput(
+                f"{source}: it is in the format {known.name}; expected files of one format, {one}, in a list"
+            )
+    return _read_files(found[0], sources)
+
+
+def _read_files(known: Format, sources: Sequence[Path]) -> UMDP:
+    assert known.read_files is not None
+    return known.read_files(sources)
+
+
+def _existing(source: Path) -> Path:
+    try:
+        source.stat()
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{source}: there is no such file ({getattr(error, 'strerror', error)})") from None
+    return source
+
+
+__all__ = ["Format", "endings", "folder_format", "load", "read_log", "read_weights", "register_format", "save"]
