@@ -37,6 +37,12 @@ OPTIONS: dict[str, bool | int | float | str] = {
 }
 
 
+# The dual simplex method can go in circles for ever. After this many iterations for each row and column, and these at
+# least, the primal one has a try, with so many times as many iterations.
+MOST_ITERATIONS, LEAST_ITERATIONS, PRIMAL_TIMES = 10, 1000, 100
+DUAL, PRIMAL = 1, 4  # HiGHS's numbers; 1 is its default
+
+
 # What HiGHS calls the numbers of a program besides those of the matrix.
 NUMBERS = {
     "cost": "col_cost_", "lower": "col_lower_", "upper": "col_upper_", "row_lower": "row_lower_",
@@ -93,6 +99,8 @@ class Program:
         if integral is not None and self._whole:
             kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
             self._lp.integrality_ = [kinds[int(i)] for i in integral]
+        if not self._whole:
+            self._options["simplex_iteration_limit"] = max(MOST_ITERATIONS * (columns + rows), LEAST_ITERATIONS)
         self._highs: Any = None
         self._cancelled = False
         self._basis: Any = None
@@ -120,6 +128,8 @@ class Program:
         _running.append(self)
         try:
             outcome = highs.run()
+            if highs.getModelStatus() == highspy.HighsModelStatus.kIterationLimit and not self._whole:
+                outcome = self._run_primal(highs)
         finally:
             _running.remove(self)
         status = highs.getModelStatus()
@@ -134,6 +144,17 @@ class Program:
         if status not in known:
             raise SolverFailed(f"HiGHS stopped with {status}")
         return self._result(highs, known[status])
+
+    def _run_primal(self, highs: Any) -> Any:
+        """Solve by the primal simplex method, from nothing; the next solve is by the dual one again."""
+        highs.clearSolver()
+        most = self._options["simplex_iteration_limit"]
+        for strategy, iterations in ((PRIMAL, PRIMAL_TIMES * most), (DUAL, most)):
+            _check("option simplex_strategy", highs.setOptionValue("simplex_strategy", strategy))
+            _check("option simplex_iteration_limit", highs.setOptionValue("simplex_iteration_limit", iterations))
+            if strategy == PRIMAL:
+                outcome = highs.run()
+        return outcome
 
     def _ready(self, seconds: float) -> Any:
         """Return a solver with its options set.
