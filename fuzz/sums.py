@@ -77,7 +77,7 @@ def hull_at_once() -> Iterator[list[str]]:
         self.update_game()
         if not self._has_hull:
             return in_graph(self, gap)
-        self.graph.move(self._mixed(self.dual()))
+        self.graph.move(self.mixed(self.dual()))
         self.graph.backup()
         self._update_lower()
         return self.status("one belief", gap)

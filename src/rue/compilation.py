@@ -24,7 +24,7 @@ logger = logging.getLogger("rue")
 # Kernel files that every solve needs (the model, its optimal values, the judge), and those of a lower bound.
 COMMON = ("structure_kernels", "values_kernels", "judge_kernels")
 BOUND = ("belief_kernels", "expansion_kernels", "proof_kernels", "certificate_kernels")
-HULL = ("hull_kernels", "sum_kernels", "vector_kernels")
+HULL = ("corner_kernels", "hull_kernels", "sum_kernels", "vector_kernels")
 # Files whose kernels share most helpers come last, so that one process compiles all of them.
 LARGEST = ("history_kernels.", "table_search_kernels.", "mixed_table_kernels.")
 # A second process starts if at least this many kernels are missing; fewer are compiled before it is up.

@@ -41,6 +41,8 @@ MANY_BACKUPS, LEAST_RISE, MOST_WALKS = 500_000, 1e-9, 50
 SMALL = 128
 # Vectors are pruned when there are this many, and then whenever their number has doubled.
 MANY_VECTORS = 30_000
+# A batch of trials that is never reached.
+LASTING = 2**30
 # Vectors at the initial state that are kept, those that are best for the present belief.
 ROOT_VECTORS = 500
 # By how much arrays grow, if there is memory for it.
@@ -72,6 +74,7 @@ class BeliefGraph:
     order: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     expanded: int = 1  # nodes of the last frontier
     rounds: int = 0
+    batch: int = 0  # the number of the last batch of trials
     prune_at: int = MANY_VECTORS
     others: Callable[[], Sequence[Array]] = tuple  # other rows that refer to vectors
     other_bytes: int = 0  # what else is to be counted as memory of the graph
@@ -148,17 +151,31 @@ class BeliefGraph:
         own = self.potential.nbytes + self.gaps.gap.nbytes + 4 * self.order.nbytes
         return own + self.policy_bytes + self.other_bytes
 
-    def add_policy(self, policy: Policy) -> None:
-        """Add the regrets of a policy as vectors: from its start nodes, and from its best node at each state."""
-        regret = self._regret(self.model, policy, self.potential)
-        node = _best_nodes(policy, regret.mean(axis=1), self.model.graph.goal)
-        self.make_room({VECTORS: BLOCK * (node.size + 1)})
-        codes = -1 - self.offset[-1] - node
-        states = policy.node_state[node]
-        expansion.add_given(self.arrays.vectors, states.astype(np.int32), codes.astype(np.int32), regret[node])
+    def add_policy(self, policy: Policy, node: Array | None = None) -> None:
+        """Add the regrets of a policy as vectors: from its start nodes, and from its best node at each state.
+
+        Those of a given list of nodes are never pruned.
+        """
+        regret, begin = self.regret_of(policy), self.offset[-1]
+        some = _best_nodes(policy, regret.mean(axis=1), self.model.graph.goal) if node is None else node
+        self.make_room({VECTORS: self.in_blocks(some.size)})
+        codes = -1 - begin - some
+        states = policy.node_state[some]
+        expansion.add_given(self.arrays.vectors, states.astype(np.int32), codes.astype(np.int32), regret[some])
+        if node is not None:
+            choice = self.arrays.vectors.vector["choice"]
+            self.arrays.vectors.vector["lasts"][(choice < -begin) & (choice >= -begin - policy.nodes)] = LASTING
         self.policies.append(policy)
         self.policy_bytes += sum(array.nbytes for array in (*part_of(policy), policy.next_ptr, policy.entry_ptr))
         self.offset.append(self.offset[-1] + policy.nodes)
+
+    def in_blocks(self, number: int) -> int:
+        """Return how many rows as many items take at most, in blocks of one state each."""
+        return int(min(BLOCK * (number + 2), number + BLOCK * (self.model.graph.states + 2)))
+
+    def regret_of(self, policy: Policy) -> Array:  # [N, K]
+        """Return the regret from each node of a policy, at most."""
+        return self._regret(self.model, policy, self.potential)
 
     def _regret(self, model: UMDP, policy: Policy, potential: Array) -> Array:  # [N, K]
         """Return the regret from each node of a policy, at most."""
@@ -337,10 +354,12 @@ class BeliefGraph:
         return None
 
     def prune_vectors(self) -> None:
-        """Drop the vectors that no node refers to, except the best at the root and those that others lead to."""
+        """Drop the vectors that no node refers to, except the best at the root, those of trials, and what follows."""
         root, regret = self.root_vectors()
         near = root[np.argsort(regret @ self.belief, kind="stable")[:ROOT_VECTORS]] if self.belief.size else root
-        place = self.arrays.prune_vectors(np.union1d(near, self.favourites), self.outcomes, self.others())
+        lasting = np.flatnonzero(self.arrays.vectors.vector["lasts"][: self.arrays.vectors.used[VECTORS]] > self.batch)
+        kept = np.concatenate([near, self.favourites, lasting])
+        place = self.arrays.prune_vectors(kept, self.outcomes, self.others())
         self.favourites = place[self.favourites]
 
     def controller(self, vectors: Array, weight: Array) -> Policy:

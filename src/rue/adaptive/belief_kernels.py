@@ -91,6 +91,7 @@ VECTOR = np.dtype([
     ("choice", "i4"),  # −1 − n: node n of a given policy
     ("owner", "i4"),  # 1 + the state that lists it; 0 if none does: only other vectors lead to it
     ("older", "i4"),  # the vector of the same state before it
+    ("lasts", "i4"),  # until this batch of trials it is not pruned
 ])  # fmt: skip
 POINT = np.dtype([
     ("node", "i4"),
@@ -230,6 +231,7 @@ def _add_vector(vectors, s, choice, alpha):
     v = _append(vectors.vector, vectors.at_state, vectors.used, VECTORS, s)
     vectors.vector[v].choice = choice
     vectors.vector[v].owner = s + 1
+    vectors.vector[v].lasts = 0
     for k in range(alpha.size):
         vectors.alpha[v, k] = min(alpha[k], HUGE)
     return v

@@ -18,7 +18,7 @@ from rue.adaptive.belief_kernels import BLOCK, COUNTS, FIXED, FOLLOWERS, NONE, S
 from rue.adaptive.hull_kernels import ACTIONS, LINKS, OUTCOMES, POINTS, HullArrays
 from rue.adaptive.proof_kernels import Draft, lower_claims
 from rue.adaptive.sum_kernels import CANDIDATES, Program, count_links, link, list_hull_proof
-from rue.adaptive.vector_kernels import answer, backup_upper, scan_points
+from rue.adaptive.vector_kernels import Trial, answer, backup_upper, follow_trials, scan_points
 from rue.certificate import Certificate, margin, model_fingerprint
 
 # The most links of an outcome.
@@ -34,6 +34,8 @@ LEAST_REACH = 1e-9
 SWEEPS, RISE = 5, 1e-4
 # Where no point was added: this many backups, until no bound rises by this fraction.
 MANY_BACKUPS, LEAST_RISE = 500_000, 1e-9
+# Batches of trials for which the vectors that were best in one are not pruned.
+KEPT = 50
 # Outcomes or points that are done before another thread has started, and between two looks at the clock.
 SMALL, AT_ONCE = 64, 20_000
 # Rows of each group at the start.
@@ -173,7 +175,7 @@ class Hull:
     def _backup_upper(self, chosen: Array) -> None:
         """Make new vectors at points, and let all of these points know them."""
         graph, longest = self.graph, int(self.graph.outcomes.max(initial=1))
-        graph.make_room({VECTORS: self._in_blocks(chosen.size), FOLLOWERS: chosen.size * longest})
+        graph.make_room({VECTORS: graph.in_blocks(chosen.size), FOLLOWERS: chosen.size * longest})
         backup_upper(graph.gaps, self.arrays, graph.arrays.vectors, chosen)
         in_parts(
             lambda i, j: scan_points(self.arrays, graph.arrays.vectors, chosen, i, j),
@@ -187,6 +189,16 @@ class Hull:
         graph.make_room({VECTORS: 2 * BLOCK, FOLLOWERS: int(graph.outcomes.max(initial=1))})
         return float(answer(graph.gaps, graph.arrays.vectors, graph.model.graph.initial, np.array(belief)))
 
+    def follow_trials(self, belief: Array, draw: Array, most: float) -> None:
+        """Add vectors at beliefs that simulated histories meet, until about `most` numbers have been read."""
+        graph, (_, steps) = self.graph, draw.shape
+        longest = int(graph.outcomes.max(initial=1))
+        graph.make_room({VECTORS: graph.in_blocks(draw.size), FOLLOWERS: draw.size * longest})
+        graph.batch += 1
+        room = (np.empty(steps, np.int64), np.empty(steps, np.int64), np.empty((steps + 1, belief.size)))
+        trial, initial = Trial(*room, graph.batch + KEPT), graph.model.graph.initial
+        follow_trials(graph.gaps, graph.arrays.vectors, initial, np.array(belief), draw, trial, most)
+
     def _extend(self, chosen: Array) -> Array:
         """Make outcomes points, unless there are such points; return the new ones."""
         weights = np.empty((chosen.size, self.graph.model.samples))
@@ -199,16 +211,11 @@ class Hull:
     def _add(self, states: Array, weights: Array) -> tuple[Array, Array]:
         """Add points, except those that are there; return the place of each, and which are new."""
         actions = int(np.diff(self.graph.model.graph.choice_ptr)[states].sum())
-        self._make_room({POINTS: self._in_blocks(states.size), ACTIONS: actions})
+        self._make_room({POINTS: self.graph.in_blocks(states.size), ACTIONS: actions})
         place, is_new = np.empty(states.size, np.int32), np.empty(states.size, bool)
         kernel.add_points(self.graph.gaps, self.arrays, self.graph.arrays.vectors, states, weights, place, is_new)
         self.order = np.concatenate([self.order, place[is_new]])
         return place, is_new
-
-    def _in_blocks(self, number: int) -> int:
-        """Return how many rows as many items take at most, in blocks of one state each."""
-        states: int = self.graph.model.graph.states
-        return int(min(BLOCK * (number + 2), number + BLOCK * (states + 2)))
 
     def _make_room(self, wanted: dict[int, int]) -> None:
         """Have room for more rows in some groups, and more if memory allows."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from rue._arrays import Array
 from rue.adaptive.belief_kernels import FORBIDDEN
+from rue.adaptive.corners import add_corner_policy
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_kernels import OUTCOMES
 from rue.adaptive.sum_kernels import nearest_above
@@ -35,6 +36,10 @@ LEAST_PART, MOST_LEAST_PART = 0.02, 1e-3
 # Rounds between two games; and vectors that are added at the duals of games, one after the other, as long as each
 # takes this part of the gap away.
 GAME_ROUNDS, ANSWERS, ANSWER_GAIN = 10, 20, 0.01
+# Trials of a round at most, and steps of each; the numbers that they read, for each outcome of the hull and sample.
+TRIALS, STEPS, TRIAL_NUMBERS = 100, 200, 50.0
+# The part of the time left that the policy near the corners may take.
+CORNER_PART = 0.2
 # Seconds to write and to check a proof, for each outcome and sample; to make a policy and to judge it, for each next
 # node (and each sample of it).
 PROOF_SECONDS, NODE_SECONDS, NODE_SAMPLE_SECONDS = 1e-7, 2e-6, 1e-7
@@ -54,6 +59,7 @@ class HullSearch:
 
     search: "AdaptiveSearch"
     hull: Hull = field(init=False)
+    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     worst: Array = field(init=False)  # [K] the largest regret of a policy that was found without the sample
 
     def close(self, gap: float) -> Status:
@@ -64,6 +70,7 @@ class HullSearch:
             began = search.run.seconds
             added = hull.round()
             search.belief_seconds = search.run.seconds - began
+            self._follow_trials(search.graph.belief)
             search.proof_seconds = PROOF_SECONDS * int(hull.arrays.used[OUTCOMES]) * search.model.samples
             self._update_lower()
             search.run.iterations += 1
@@ -91,11 +98,17 @@ class HullSearch:
         assert search.anchor is not None
         search.beliefs = search.graph.nodes
         search.graph.drop_nodes()
+        add_corner_policy(search.graph, CORNER_PART * search.run.seconds_left)
         self.worst = np.zeros(search.model.samples)
         self.hull = search.hull = Hull.build(search.graph)
         self.hull.out_of_time = search.out_of_time
         self.hull.move(self._cut(search.anchor))
         return self.hull
+
+    def _follow_trials(self, belief: Array) -> None:
+        """Follow trials from a belief, for a part of the time that the hull takes."""
+        most = TRIAL_NUMBERS * float(self.hull.arrays.used[OUTCOMES]) * belief.size
+        self.hull.follow_trials(self.search.mixed(belief), self.random.random((TRIALS, STEPS)), most)
 
     def _is_near(self) -> bool:
         """Return whether the gap at the belief is a small part of the whole."""
@@ -122,6 +135,7 @@ class HullSearch:
         for _ in range(ANSWERS):
             if search.game is None or not search.lower < search.upper or search.out_of_time():
                 break
+            self._follow_trials(search.game.belief)
             belief = self._cut(search.game.belief)
             if np.array_equal(belief, last):  # its vector is infinite in some sample, and changes nothing
                 break

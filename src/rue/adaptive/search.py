@@ -326,7 +326,7 @@ class AdaptiveSearch:
     def _close_gap(self, gap: float) -> Status | None:
         """Search in the graph; return why it ended, or None if the hull shall go on."""
         self.update_game()
-        self.graph.move(self._mixed(self.dual()) if self.anchor is None else self._next_belief())
+        self.graph.move(self.mixed(self.dual()) if self.anchor is None else self._next_belief())
         rounds, gaps = 0, [np.inf]
         many, wide = GRAPH_BELIEFS, np.inf
         while True:
@@ -457,8 +457,8 @@ class AdaptiveSearch:
         """Go from the belief of the lower bound towards the dual, until the known vectors leave enough room."""
         assert self.anchor is not None
         if self.game is None:
-            return self._mixed(self.dual())
-        return self._mixed(self.toward_dual(self.anchor, self.lower + LEVEL * (self.upper - self.lower)))
+            return self.mixed(self.dual())
+        return self.mixed(self.toward_dual(self.anchor, self.lower + LEVEL * (self.upper - self.lower)))
 
     def toward_dual(self, belief: Array, wanted: float) -> Array:  # [K]
         """Go from a belief towards the dual, until all known vectors have this regret at least."""
@@ -471,7 +471,7 @@ class AdaptiveSearch:
                 near = middle
         return np.asarray((1 - far) * belief + far * dual)
 
-    def _mixed(self, belief: Array) -> Array:  # [K]
+    def mixed(self, belief: Array) -> Array:  # [K]
         """Mix a little of the belief in the middle in."""
         relative = (self.upper - self.lower) / self.upper if 0 < self.upper < np.inf else 1.0
         least = min(max(LEAST_BELIEF * relative, LEAST_LEAST_BELIEF), MOST_LEAST_BELIEF)

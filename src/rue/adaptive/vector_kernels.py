@@ -1,13 +1,22 @@
-"""Upper bounds of the hull: new vectors at points, and at the initial state for any belief.
+"""Upper bounds of the hull: new vectors at points, at the initial state for any belief, and where trials lead.
 
 A vector is a choice and a vector for each of its outcomes (`belief_kernels.py`); the best one of each outcome gives the
 best vector of a point by one more step.
+
+*Trials.* Points lie where the choices that are best by the lower bounds lead. A good policy takes others. A trial is a
+simulated history of the policy that looks one step ahead by the known vectors; the beliefs that it met get new vectors,
+the last one first.
 """
+
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from rue._arrays import Array
+from rue._jit import declare
 from rue.adaptive.belief_kernels import (
     BLOCK,
+    FIXED,
     FOLLOWERS,
     FORBIDDEN,
     HUGE,
@@ -18,8 +27,25 @@ from rue.adaptive.belief_kernels import (
     _best_vector,
     _dot,
     _scan_vectors,
+    layout,
 )
 from rue.adaptive.hull_kernels import _set_weight, helper, kernel
+
+# A trial ends where the regret that is left is this part of that at the start; a vector is added where it is lower by
+# this fraction.
+LEAST_VALUE, LEAST_GAIN = 1e-3, 0.005
+
+
+class Trial(NamedTuple):
+    """The states, weights and choices of a simulated history."""
+
+    state: Annotated[Array, "l1", FIXED]
+    choice: Annotated[Array, "l1", FIXED]
+    weight: Annotated[Array, "f2", FIXED]
+    lasts: Annotated[int, "int", FIXED]  # the batch of trials until which the vectors that were met are not pruned
+
+
+declare(Trial, " ".join(word for word, _ in layout(Trial).values()))
 
 
 @kernel("HullArrays VectorLists i1 int int")
@@ -135,8 +161,79 @@ def answer(model, vectors, s, weight):
     """
     alpha = np.empty(weight.size)
     scratch = np.empty(weight.size)
+    c, value = _best_choice(model, vectors, s, weight, scratch)
+    if not _has_room(model, vectors, c):
+        return np.inf
+    _add_answer(model, vectors, s, c, weight, np.inf, alpha, scratch)
+    return value
+
+
+@kernel("GapModel VectorLists int f1 f2 Trial float")
+def follow_trials(model, vectors, initial, belief, draw, trial, most):
+    """Simulate the policy that looks one step ahead by the known vectors, and back up the beliefs that it meets.
+
+    Each row of `draw` is a trial, one number for each step. What it met is backed up from the last step to the first.
+    Return how many trials were made before about `most` numbers had been read.
+    """
+    alpha = np.empty(belief.size)
+    scratch = np.empty(belief.size)
+    work = 0.0
+    for i in range(draw.shape[0]):
+        s = np.int64(initial)
+        steps = 0
+        least = 0.0
+        for k in range(belief.size):
+            trial.weight[0, k] = belief[k]
+        while steps < draw.shape[1] and model.choice_ptr[s] < model.choice_ptr[s + 1]:
+            for t in range(model.trans_ptr[model.choice_ptr[s]], model.trans_ptr[model.choice_ptr[s + 1]]):
+                work += 2.0 * vectors.at_state[model.successor[t]].number * belief.size
+            c, value = _best_choice(model, vectors, s, trial.weight[steps], scratch)
+            if value <= least:
+                break
+            if steps == 0:
+                least = LEAST_VALUE * value
+            trial.state[steps] = s
+            trial.choice[steps] = c
+            steps += 1
+            t = _draw_outcome(model, c, trial.weight, steps, draw[i, steps - 1])
+            s = np.int64(model.successor[t])
+        for j in range(steps - 1, -1, -1):
+            s = trial.state[j]
+            v, value = _best_follower(vectors, s, trial.weight[j])
+            if not _has_room(model, vectors, trial.choice[j]):
+                return i
+            enough = value * (1.0 - LEAST_GAIN)
+            new = _add_answer(model, vectors, s, trial.choice[j], trial.weight[j], enough, alpha, scratch)
+            row = vectors.vector[v if new == NONE else new]
+            row.lasts = max(row.lasts, trial.lasts)
+        if work > most:
+            return i + 1
+    return draw.shape[0]
+
+
+@helper
+def _draw_outcome(model, c, weights, step, draw):
+    """Return an outcome of a choice with the probability that the weight before gives it; set the weight after it."""
+    last = model.trans_ptr[c]
+    total = 0.0
+    for t in range(model.trans_ptr[c], model.trans_ptr[c + 1]):
+        probability = _dot(weights[step - 1], model.prob[t])
+        if probability > 0.0:
+            last = t
+            total = probability
+            draw -= probability
+            if draw < 0.0:
+                break
+    for k in range(weights.shape[1]):
+        weights[step, k] = weights[step - 1, k] * model.prob[last, k] / total
+    return last
+
+
+@helper
+def _best_choice(model, vectors, s, weight, scratch):
+    """Return the best choice of a state for a weight by the vectors of the next states, and its value."""
     best = np.inf
-    arg = NONE
+    arg = model.choice_ptr[s]
     for c in range(model.choice_ptr[s], model.choice_ptr[s + 1]):
         total = _dot(weight, model.gap[c])
         for t in range(model.trans_ptr[c], model.trans_ptr[c + 1]):
@@ -149,16 +246,19 @@ def answer(model, vectors, s, weight):
         if total < best:
             best = total
             arg = c
-    if not _has_room(model, vectors, arg):
-        return np.inf
-    for j in range(model.trans_ptr[arg + 1] - model.trans_ptr[arg]):
-        t = model.trans_ptr[arg] + j
+    return arg, best
+
+
+@helper
+def _add_answer(model, vectors, s, c, weight, enough, alpha, scratch):
+    """Add the best vector of a choice for a weight if its value is below `enough`; return its number, or NONE."""
+    for j in range(model.trans_ptr[c + 1] - model.trans_ptr[c]):
+        t = model.trans_ptr[c] + j
         for k in range(weight.size):
             scratch[k] = weight[k] * model.prob[t, k]
         vectors.follower[vectors.used[FOLLOWERS] + j], _ = _best_follower(vectors, model.successor[t], scratch)
-    _combine(model, vectors, arg, alpha)
-    _add_combined(model, vectors, s, arg, alpha)
-    return best
+    _combine(model, vectors, c, alpha)
+    return np.int64(_add_combined(model, vectors, s, c, alpha) if _dot(weight, alpha) < enough else NONE)
 
 
 @helper

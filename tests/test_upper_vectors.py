@@ -1,0 +1,169 @@
+"""Vectors of trials and near the corners: each is the regret of its controller, and they lower the upper bound."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from models import Shape, umdps
+
+import rue
+from rue.active import Part
+from rue.adaptive import corners, search
+from rue.adaptive.belief_graph import BeliefGraph
+from rue.adaptive.belief_kernels import HUGE, NONE
+from rue.adaptive.corner_kernels import GAIN, sweep
+from rue.adaptive.hull import Hull
+from rue.adaptive.portfolio import start_policies
+from rue.controllers import stationary_choices
+from rue.solution import Run
+from rue.values import optimal_values
+
+
+def dense(seed: int, states: int = 3, samples: int = 4, discount: float = 0.9) -> rue.UMDP:
+    """A discounted model in which each outcome tells a little."""
+    draw = np.random.default_rng(seed)
+    prob = draw.dirichlet(np.ones(states), (samples, states, 2))
+    cost = np.broadcast_to(draw.random((states, 2)), (samples, states, 2))
+    return rue.UMDP.from_dense(prob, cost, discount=discount)
+
+
+def started(model: rue.UMDP) -> BeliefGraph:
+    """A graph with the vectors of some start policies."""
+    values, run = optimal_values(model), Run()
+    found = search.AdaptiveSearch.start(Part.whole(model), values, "regret", 1e9, run)
+    found.waiting = start_policies(model, values, run, math.inf)
+    found.add_policies(2)
+    found.graph.set_belief(np.full(model.samples, 1 / model.samples))
+    return found.graph
+
+
+def upper(graph: BeliefGraph, belief: np.ndarray) -> float:
+    """The upper bound of the known vectors at the initial state."""
+    return float((graph.root_vectors()[1] @ belief).min())
+
+
+def follow(graph: BeliefGraph, batches: int) -> None:
+    """Follow trials from the belief in the middle."""
+    hull, draw = Hull.build(graph), np.random.default_rng(0)
+    for _ in range(batches):
+        hull.follow_trials(graph.belief, draw.random((20, 50)), math.inf)
+
+
+def assert_true_regrets(graph: BeliefGraph) -> None:
+    """Each vector of the initial state is what the judge says of its controller, up to rounding."""
+    vectors, regret = graph.root_vectors()
+    offset = graph.potential[graph.model.graph.initial]
+    for vector, alpha in zip(vectors[:10], regret[:10], strict=True):
+        verdict = rue.evaluate(graph.model, graph.controller(np.array([vector]), np.ones(1)))
+        value = np.where(np.isfinite(verdict.value), verdict.value, HUGE)
+        assert alpha + offset == pytest.approx(value, rel=1e-6, abs=1e-9)
+
+
+@settings(deadline=None, max_examples=60)
+@given(model=umdps(Shape(zero_costs=False)))
+def test_vectors_are_regrets_of_controllers(model):
+    graph = started(model)
+    if not graph.root_vectors()[0].size or model.graph.goal[model.graph.initial]:
+        return
+    before = upper(graph, graph.belief)
+    corners.add_corner_policy(graph)
+    follow(graph, 2)
+    assert upper(graph, graph.belief) <= before
+    assert_true_regrets(graph)
+    graph.prune_vectors()
+    assert_true_regrets(graph)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_both_lower_the_upper_bound(seed):
+    model = dense(seed)
+    first, corner, trials = started(model), started(model), started(model)
+    corners.add_corner_policy(corner)
+    follow(trials, 5)
+    belief = first.belief
+    assert upper(trials, belief) < upper(first, belief)
+    near = corners._beliefs(model.samples, corners.SPREAD)
+    assert sum(upper(corner, b) for b in near) < sum(upper(first, b) for b in near)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sweep_makes_the_best_vector_of_each_belief(seed):
+    """Of one state and one belief, against all choices and all slots of the next states."""
+    model = dense(seed)
+    graph = started(model)
+    given = np.array([c for c in map(stationary_choices, graph.policies) if c is not None])
+    belief = corners._beliefs(model.samples, corners.SPREAD)
+    slots = corners._start(graph, belief, given)
+    before = slots.alpha.reshape(model.graph.states, slots.number, -1).copy()
+    sweep(graph.gaps, slots, np.zeros(1, np.int32))
+    for j, weight in enumerate(belief):
+        if j == 1:
+            break  # the next belief has seen the new vector of the first
+        known = (before[0] @ weight).min()
+        best = min(
+            weight @ graph.gaps.gap[c]
+            + sum(
+                (before[model.graph.successor[t]] @ (weight * model.prob[t])).min()
+                for t in range(model.graph.trans_ptr[c], model.graph.trans_ptr[c + 1])
+                if not model.graph.goal[model.graph.successor[t]]
+            )
+            for c in range(model.graph.choice_ptr[0], model.graph.choice_ptr[1])
+        )
+        found = slots.alpha[j] @ weight
+        assert found == pytest.approx(best if best < known * (1 - GAIN) else before[0, j] @ weight)
+
+
+def test_a_slot_of_a_given_policy_follows_it():
+    model = dense(0)
+    graph = started(model)
+    given = np.array([c for c in map(stationary_choices, graph.policies) if c is not None])
+    belief = corners._beliefs(model.samples, corners.SPREAD)
+    slots = corners._start(graph, belief, given)
+    live = np.flatnonzero(~model.graph.goal)
+    policy = corners._controller(graph, slots, live.astype(np.int32))
+    regret = graph.regret_of(policy)[: live.size * slots.number]
+    assert regret == pytest.approx(slots.alpha.reshape(model.graph.states, -1)[live].reshape(regret.shape), rel=1e-6)
+    assert (slots.follow >= NONE).all()
+
+
+def test_vectors_of_trials_stay_for_some_batches():
+    model = dense(1)
+    graph = started(model)
+    corners.add_corner_policy(graph)
+    follow(graph, 1)
+    belief = np.random.default_rng(1).dirichlet(np.ones(model.samples), 50)
+    before = [upper(graph, b) for b in belief]
+    number = graph.arrays.vectors.at_state["number"].sum()
+    graph.prune_vectors()
+    kept = graph.arrays.vectors.vector["lasts"] > 0
+    assert graph.arrays.vectors.at_state["number"].sum() <= number and kept.sum() > 20
+    assert [upper(graph, b) for b in belief] == pytest.approx(before)
+    graph.batch = 10**6
+    lasting = graph.arrays.vectors.vector["lasts"] > graph.batch
+    graph.prune_vectors()
+    assert (graph.arrays.vectors.vector["lasts"] > graph.batch).sum() == lasting.sum() > 0
+
+
+@pytest.mark.parametrize("limit", ["time", "memory", "numbers"])
+def test_no_corners_where_they_are_too_large(limit, monkeypatch):
+    model = dense(2)
+    graph = started(model)
+    if limit == "memory":
+        graph.memory = graph.bytes
+    if limit == "numbers":
+        monkeypatch.setattr(corners, "SWEEP_NUMBERS", 0.0)
+    before = len(graph.policies)
+    corners.add_corner_policy(graph, 0.0 if limit == "time" else math.inf)
+    assert len(graph.policies) == before
+
+
+def test_fewer_beliefs_where_a_sweep_would_take_long(monkeypatch):
+    graph = started(dense(3))
+    monkeypatch.setattr(corners, "SWEEP_NUMBERS", 6000.0)
+    corners.add_corner_policy(graph)
+    nodes = graph.policies[-1].nodes
+    other = started(dense(3))
+    monkeypatch.undo()
+    corners.add_corner_policy(other)
+    assert nodes < other.policies[-1].nodes
