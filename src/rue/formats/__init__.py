@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rue._check import text_path
 from rue.errors import BadInput
-from rue.formats import drn, policy_file, rue_file
+from rue.formats import drn, policy_file, prism_explicit, rue_file
 from rue.formats.folders import files_in
 from rue.formats.logs import read_log
 from rue.formats.rue_file import Storable
@@ -65,6 +65,8 @@ register_format(Format("CSV", (".csv",), policy_file.read_csv, policy_file.write
 register_format(
     Format("DRN", (drn.ENDING,), drn.read_drn, drn.write_drn, (UMDP,), drn.read_drn_files, drn.looks_like_drn)
 )
+_PRISM = (prism_explicit.read_prism, prism_explicit.write_prism, (UMDP,), prism_explicit.read_prism_files)
+register_format(Format("PRISM explicit", (prism_explicit.ENDING,), *_PRISM))
 
 
 def endings(kind: type[Storable]) -> tuple[str, ...]:
@@ -101,7 +103,9 @@ def load(path: str | Path | Sequence[str | Path], model: UMDP | Graph | None = N
     """
     if isinstance(path, list | tuple):
         return _load_files([_existing(text_path(one)) for one in path])
-    source = _existing(text_path(path))
+    source = text_path(path)
+    explicit = source.with_name(source.name + prism_explicit.ENDING) if source.name else source
+    source = explicit if not _exists(source) and _exists(explicit) else _existing(source)
     if source.is_dir() and (known := folder_format(source)) is not None:
         return _read_files(known, files_in(source, _common_ending(source, known)))
     known = format_of(source)
@@ -154,6 +158,13 @@ def _load_files(sources: Sequence[Path]) -> UMDP:
 def _read_files(known: Format, sources: Sequence[Path]) -> UMDP:
     assert known.read_files is not None
     return known.read_files(sources)
+
+
+def _exists(source: Path) -> bool:
+    try:
+        return source.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _existing(source: Path) -> Path:

@@ -154,12 +154,13 @@ def without_choices(flat: Flat, goal: Array) -> Flat:
     )
 
 
-def flat_from_entries(state: Array, action: Array, target: Array, sample: Array, prob: Array, samples: int) -> Flat:
+def flat_from_entries(
+    state: Array, action: Array, target: Array, sample: Array, prob: Array, samples: int, states: int
+) -> Flat:
     """Return flat arrays of a list of transitions in any order, without costs; those named twice are added up.
 
-    A choice that one sample does not have has a row of zeros in it. The number of states is that of the largest one.
+    A choice that one sample does not have has a row of zeros in it.
     """
-    states = int(max(state.max(initial=-1), target.max(initial=-1))) + 1
     actions = int(action.max(initial=-1)) + 1
     key = _keys(state, action, target, states, actions)
     if not (key[1:] > key[:-1]).all():

@@ -1,0 +1,387 @@
+"""PRISM's explicit files: `.tra` with `.sta`, `.lab`, `.srew` and `.trew` beside it, one set for each sample.
+
+The transitions are in the `.tra` file, whose first line has the numbers of states, choices and transitions, or of
+states and transitions for a Markov chain; files for Storm begin with the word `mdp` or `dtmc` instead. The other files
+may be missing: without `.sta` states have no names, without `.lab` the initial state is 0 and goals are those that only
+loop, at no cost. A choice costs the reward of its state and the mean of the rewards of its transitions.
+
+rue writes the names that the format has no place for to a file `.names.json` beside the others.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from rue._arrays import Array, pointers
+from rue._text import short_line
+from rue.errors import BadFile
+from rue.flat import Flat
+from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
+from rue.formats.drn import NO_NAME, PLAIN, goal_mask, numbered_actions
+from rue.formats.folders import write_folder
+from rue.formats.rewards import model_from_rewards
+from rue.formats.rue_file import Storable
+from rue.formats.text_table import Chunk, read_chunks
+from rue.formats.writing import write_text
+from rue.model import UMDP
+
+ENDING, NAMES = ".tra", ".names.json"
+STATE_REWARDS, TRANSITION_REWARDS = (".srew", ".rews"), (".trew", ".rewt")
+DECLARED = re.compile(r'(\d+)="([^"]*)"')
+NAMED_REWARD = re.compile(rb'# *Reward structure:? *"?([^"\s]+)"?')
+COMMENT = ord("#")
+
+
+def read_prism(path: Path, model: object) -> UMDP:
+    """Read a model with one sample."""
+    return read_prism_files([path])
+
+
+def read_prism_files(paths: Sequence[Path]) -> UMDP:
+    """Read a model with a sample for each `.tra` file."""
+    flat = put_together([_read_part(path) for path in paths])
+    where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    return model_from_rewards(where, flat, None, sign=1)[0]
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.stem + ending)
+
+
+def _read_part(path: Path) -> Part:
+    states, lines, words = _read_transitions(path)
+    names = _read_names(_beside(path, NAMES))
+    chain_like = lines.shape[1] == 3
+    state, choice, target = lines[:, 0], (np.zeros(len(lines)) if chain_like else lines[:, 1]), lines[:, -2]
+    state, choice, target = (column.astype(np.int64) for column in (state, choice, target))
+    sample = np.zeros(state.size, np.int64)
+    flat = flat_from_entries(state, choice, target, sample, lines[:, -1], 1, states)
+    first = np.full(flat.action.size, -1)
+    row = choice_of(flat, state, choice)
+    first[row[::-1]] = np.arange(row.size)[::-1]  # the first transition of each choice
+    flat = replace(flat, cost=_read_costs(path, flat)[:, None], **_labels(flat, [words[i] for i in first], names))
+    labels = _read_labels(_beside(path, ".lab"), states)
+    initial = labels.get("init", [0])
+    if len(initial) != 1:
+        raise BadFile(f"{_beside(path, '.lab')}: {len(initial)} states have the label init; expected one initial state")
+    flat = replace(flat, initial=initial[0], **_sample(names))
+    if "state_label" not in names:
+        flat = replace(flat, state_label=_read_states(_beside(path, ".sta"), states))
+    return Part(str(path), flat, goal_mask(labels, states), None)
+
+
+def _labels(flat: Flat, words: list[str], names: dict[str, Any]) -> dict[str, Any]:
+    """Return the actions of choices by their words, and the names of actions and of states."""
+    state_label = None if names.get("state_label") is None else tuple(map(str, names["state_label"]))
+    if "action_label" not in names and not any(words):
+        return {"state_label": state_label}
+    known = names.get("action_label")
+    if known is None and all(word.isascii() and word.isdecimal() for word in words):
+        return {"state_label": state_label, "action": np.array(words, "U").astype(np.int64)}
+    plain = ["" if word == NO_NAME else unquote(word) for word in words] if known is not None else words
+    position = flat.action.tolist()
+    plain = [word if word or known is not None else str(place) for word, place in zip(plain, position, strict=True)]
+    action, label = numbered_actions(plain, flat.choice_ptr, known or ())
+    return {"state_label": state_label, "action": action, "action_label": label}
+
+
+def _sample(names: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if names.get("sample") is not None:
+        found["sample_label"] = (str(names["sample"]),)
+    if names.get("weight") is not None:
+        found["weight"] = (float(names["weight"]),)
+    return found
+
+
+def _read_names(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        names = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        names = None
+    if not isinstance(names, dict):
+        raise BadFile(f"{path}: the names are damaged; expected JSON as rue writes it")
+    return names
+
+
+def _is_data(chunk: Chunk) -> Array:  # [lines]
+    """Return which lines are neither blank nor comments."""
+    first = chunk.word_ptr[:-1]
+    filled = np.diff(chunk.word_ptr) > 0
+    filled[filled] = chunk.data[chunk.start[first[filled]]] != COMMENT
+    return filled
+
+
+def _read_transitions(path: Path) -> tuple[int, Array, list[str]]:
+    """Return the number of states, the numbers of each line of a `.tra` file, and its word for the action."""
+    states, width, expected = -1, 0, -1
+    numbers: list[Array] = []
+    words: list[str] = []
+    for chunk in read_chunks(path):
+        lines = np.flatnonzero(_is_data(chunk))
+        if lines.size and width == 0:
+            head = chunk.line_text(int(lines[0])).split()
+            if head[0].lower() in ("mdp", "dtmc"):
+                width = 4 if head[0].lower() == "mdp" else 3
+            elif len(head) in (2, 3):
+                first = int(chunk.word_ptr[lines[0]])
+                found = chunk.whole(np.arange(first, first + len(head)), "a size in the first line")
+                states, width, expected = int(found[0]), len(head) + 1, int(found[-1])
+            else:
+                chunk.fail(int(lines[0]), f"{short_line(' '.join(head))!r} is no header; expected states, choices and "
+                           "transitions, or mdp")  # fmt: skip
+            lines = lines[1:]
+        if lines.size:
+            numbers.append(_read_rows(chunk, lines, width, states))
+            words += _last_words(chunk, lines, width)
+    if not numbers:
+        raise BadFile(f"{path}: there are no transitions; expected one at least")
+    table = np.concatenate(numbers)
+    if expected not in (-1, len(table)):
+        raise BadFile(f"{path}: there are {len(table)} transitions; expected {expected}, as the first line says")
+    return states if states >= 0 else int(max(table[:, 0].max(), table[:, -2].max())) + 1, table, words
+
+
+def _read_rows(chunk: Chunk, lines: Array, width: int, states: int) -> Array:
+    """Return the numbers of some lines: the state, the choice unless it is a chain, the target and the value."""
+    first = chunk.word_ptr[lines]
+    count = chunk.word_ptr[lines + 1] - first
+    wrong = np.flatnonzero((count != width) & (count != width + 1))
+    if wrong.size:
+        line = int(lines[wrong[0]])
+        form = "state, choice, target and value" if width == 4 else "state, target and value"
+        chunk.fail(line, f"{short_line(chunk.line_text(line))!r} has {count[wrong[0]]} words; expected {form}")
+    table = np.empty((lines.size, width))
+    most = {"most": states - 1} if states >= 0 else {}
+    table[:, 0] = chunk.whole(first, "the state", **most)
+    if width == 4:
+        table[:, 1] = chunk.whole(first + 1, "the choice")
+    table[:, -2] = chunk.whole(first + width - 2, "the target", **most)
+    table[:, -1] = chunk.numbers(first + width - 1, "the number")
+    return table
+
+
+def _last_words(chunk: Chunk, lines: Array, width: int) -> list[str]:
+    first = chunk.word_ptr[lines]
+    has = chunk.word_ptr[lines + 1] - first > width
+    if not has.any():
+        return [""] * lines.size
+    found = iter(chunk.words(first[has] + width))
+    return [next(found) if one else "" for one in has.tolist()]
+
+
+def _reward_file(path: Path, endings: tuple[str, ...]) -> Path | None:
+    """Return the file of rewards beside a `.tra` file; of several structures, that which is called cost."""
+    plain = [_beside(path, ending) for ending in endings]
+    found = [one for one in plain if one.is_file()]
+    if not found:
+        stem, pattern = re.escape(path.stem), "|".join(map(re.escape, endings))
+        found = [one for one in path.parent.iterdir() if re.fullmatch(rf"{stem}\d+(?:{pattern})", one.name)]
+    if len(found) > 1:
+        named = [
+            one for one in found if (match := NAMED_REWARD.search(_start(one))) and match[1] in (b"cost", b"costs")
+        ]
+        if len(named) != 1:
+            raise BadFile(
+                f"{sorted(found)[0]}: one of {len(found)} reward structures; expected one, or one that is called cost"
+            )
+        found = named
+    return found[0] if found else None
+
+
+def _start(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(300)
+
+
+def _read_costs(path: Path, flat: Flat) -> Array:  # [C]
+    """Return the cost of each choice, by the files of rewards."""
+    states = flat.choice_ptr.size - 1
+    choice_state = np.repeat(np.arange(states), np.diff(flat.choice_ptr))
+    cost = np.zeros(flat.action.size)
+    source = _reward_file(path, STATE_REWARDS)
+    if source is not None:
+        table = _read_reward_rows(source, 2, states)
+        cost += np.bincount(table[:, 0].astype(int), table[:, 1], states)[choice_state]
+    source = _reward_file(path, TRANSITION_REWARDS)
+    if source is not None:
+        is_chain = not flat.action.any() and bool((np.diff(flat.choice_ptr) <= 1).all())
+        table = _read_reward_rows(source, 4, states, 3 if is_chain else 4)
+        state, target = table[:, 0].astype(int), table[:, -2].astype(int)
+        choice = choice_of(flat, state, table[:, 1].astype(int) if table.shape[1] == 4 else np.zeros(len(table), int))
+        key = np.repeat(np.arange(choice_state.size), np.diff(flat.trans_ptr)) * states + flat.successor
+        place = np.minimum(np.searchsorted(key, choice * states + target), key.size - 1)
+        lost = np.flatnonzero((choice < 0) | (key[place] != choice * states + target))
+        if lost.size:
+            words = " ".join(f"{value:g}" for value in table[lost[0], :-1])
+            raise BadFile(f"{source}: there is a reward for {words}; expected a transition of {path.name}")
+        reward = flat.prob[place, 0] * table[:, -1]
+        cost += np.bincount(choice, reward, cost.size)
+    return cost
+
+
+def _read_reward_rows(path: Path, width: int, states: int, other: int | None = None) -> Array:
+    """Return the numbers of each line of a file of rewards, whose first line may have sizes."""
+    tables, is_first = [], True
+    for chunk in read_chunks(path):
+        lines = np.flatnonzero(_is_data(chunk))
+        if lines.size and is_first:
+            is_first = False
+            count = np.diff(chunk.word_ptr)[lines]
+            if other is not None and lines.size > 1:
+                width = 3 if count[1] == 3 else 4
+            if count[0] != width or (width == 2 and _is_header(chunk, lines, states)):
+                lines = lines[1:]
+        if lines.size:
+            tables.append(_read_rows(chunk, lines, width, states) if width > 2 else _read_pairs(chunk, lines, states))
+    return np.concatenate(tables) if tables else np.empty((0, width))
+
+
+def _is_header(chunk: Chunk, lines: Array, states: int) -> bool:
+    """Return whether the first line of state rewards has the numbers of states and of lines that follow."""
+    return chunk.line_text(int(lines[0])).split()[0] == str(states)
+
+
+def _read_pairs(chunk: Chunk, lines: Array, states: int) -> Array:
+    first = chunk.word_ptr[lines]
+    wrong = np.flatnonzero(chunk.word_ptr[lines + 1] - first != 2)
+    if wrong.size:
+        chunk.fail(int(lines[wrong[0]]), "a line has another form; expected a state and its reward")
+    return np.column_stack([chunk.whole(first, "the state", states - 1), chunk.numbers(first + 1, "the reward")])
+
+
+def _text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    for chunk in read_chunks(path):
+        for line in np.flatnonzero(np.diff(chunk.word_ptr) > 0).tolist():
+            yield chunk.first + line, chunk.line_text(line)
+
+
+def _read_labels(path: Path, states: int) -> dict[str, list[int]]:
+    """Return the states of each label."""
+    found: dict[str, list[int]] = {}
+    if not path.is_file():
+        return {"init": [0]}
+    lines = _text_lines(path)
+    number, line = next(lines, (1, ""))
+    while line.startswith("#") and line != "#DECLARATION":
+        number, line = next(lines, (number, ""))
+    if line == "#DECLARATION":  # as Storm has it
+        names = _declared_names(lines)
+    else:
+        names = dict(DECLARED.findall(line))
+        if not names:
+            raise BadFile(
+                f'{path}, line {number}: {short_line(line)!r} declares no labels; expected 0="init" and so on'
+            )
+    for number, line in lines:
+        state, _, numbers = line.replace(":", " ").partition(" ")
+        if not (state.isascii() and state.isdecimal() and int(state) < states):
+            raise BadFile(f"{path}, line {number}: the state is {short_line(state)!r}; expected 0 to {states - 1}")
+        for label in numbers.split():
+            if label not in names:
+                known = ", ".join(names)
+                raise BadFile(
+                    f"{path}, line {number}: the label {short_line(label)!r} is not declared; expected {known}"
+                )
+            found.setdefault(names[label], []).append(int(state))
+    return found
+
+
+def _declared_names(lines: Iterator[tuple[int, str]]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for _, line in lines:
+        if line == "#END":
+            break
+        names |= {name: name for name in line.split()}
+    return names
+
+
+def _read_states(path: Path, states: int) -> tuple[str, ...] | None:
+    """Return the valuations of states, if there is a file of them."""
+    if not path.is_file():
+        return None
+    names: list[str] = []
+    for number, line in _text_lines(path):
+        if line.startswith(("#", "(")):  # a comment, or the names of variables
+            continue
+        index, _, valuation = line.partition(":")
+        if index != str(len(names)):
+            raise BadFile(f"{path}, line {number}: the state is {short_line(index)!r}; expected {len(names)}")
+        names.append(valuation.strip())
+    if len(names) != states:
+        raise BadFile(f"{path}: there are {len(names)} states; expected {states}, as the transitions have")
+    return tuple(names) if len(set(names)) == states else None
+
+
+def write_prism(path: Path, thing: Storable) -> None:
+    """Write a model: a set of files for one sample, a folder of them for more."""
+    assert isinstance(thing, UMDP)
+    model = merged_targets(thing)
+    if model.samples == 1:
+        for ending, text in _texts(model, 0):
+            write_text(_beside(path, ending), text)
+        return
+    write_folder(path, chain.from_iterable(_writers(model, k) for k in range(model.samples)))
+
+
+def _writers(model: UMDP, sample: int) -> Iterator[tuple[str, Callable[[Path], object]]]:
+    for ending, text in _texts(model, sample):
+        yield f"{sample}{ending}", lambda path, text=text: write_text(path, text)  # type: ignore[misc]
+
+
+def _texts(model: UMDP, sample: int) -> Iterator[tuple[str, str]]:
+    """Yield the ending and the text of each file of a sample."""
+    graph = model.graph
+    live = np.flatnonzero(model.prob[:, sample] > 0)
+    goals = np.flatnonzero(graph.goal)
+    position = np.arange(graph.choices) - graph.choice_ptr[graph.choice_state]
+    choice = graph.trans_choice[live]
+    state, place = graph.choice_state[choice].tolist(), position[choice].tolist()
+    target, prob = graph.successor[live].tolist(), model.prob[live, sample].tolist()
+    words = [quote(graph.action_name(a), safe=PLAIN) or NO_NAME for a in range(int(graph.action.max(initial=0)) + 1)]
+    word = [words[a] for a in graph.action[choice].tolist()]
+    rows = [(s, f"{s} {c} {t} {p!r} {w}\n") for s, c, t, p, w in zip(state, place, target, prob, word, strict=True)]
+    rows += [(int(s), f"{s} 0 {s} 1 {words[0]}\n") for s in goals]
+    rows.sort(key=lambda row: row[0])  # keeps the order within a state
+    yield ENDING, f"{graph.states} {graph.choices + goals.size} {len(rows)}\n" + "".join(text for _, text in rows)
+    labelled = {graph.initial: "0"}
+    for goal in goals.tolist():
+        labelled[goal] = f"{labelled[goal]} 1" if goal in labelled else "1"
+    yield ".lab", '0="init" 1="goal"\n' + "".join(f"{s}: {text}\n" for s, text in sorted(labelled.items()))
+    yield ".sta", "(s)\n" + "".join(f"{s}:({s})\n" for s in range(graph.states))
+    cost = model.cost[choice, sample].tolist()
+    paid = [f"{s} {c} {t} {r!r}\n" for s, c, t, r in zip(state, place, target, cost, strict=True) if r]
+    yield ".trew", f"{graph.states} {graph.choices + goals.size} {len(paid)}\n" + "".join(paid)
+    names: dict[str, Any] = {"state_label": graph.state_label, "action_label": graph.action_label}
+    if model.sample_label is not None:
+        names["sample"] = model.sample_label[sample]
+    if model.is_weighted:
+        names["weight"] = float(model.weight[sample])
+    yield NAMES, json.dumps(names)
+
+
+def merged_targets(model: UMDP) -> UMDP:
+    """Return the model with each target once in a choice; the same model if that is so already."""
+    graph = model.graph
+    order = np.lexsort((graph.successor, graph.trans_choice))
+    row, target = graph.trans_choice[order], graph.successor[order]
+    new = np.concatenate(([True], (np.diff(row) != 0) | (np.diff(target) != 0)))[: row.size]
+    if new.all():
+        return model
+    first = np.flatnonzero(new)
+    flat = Flat(
+        graph.choice_ptr, graph.action, pointers(np.bincount(row[first], minlength=graph.choices)), target[first],
+        np.add.reduceat(model.prob[order], first, axis=0), model.cost,
+        graph.initial, graph.state_label, graph.action_label, model.sample_label,
+        model.weight if model.is_weighted else None,
+    )  # fmt: skip
+    return UMDP.from_flat(flat)
