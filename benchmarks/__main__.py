@@ -18,6 +18,7 @@ from benchmarks import (
     options,
     peers,
     readings,
+    simplify,
     stationary,
     worlds,
 )
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "fixed-belief": fixed_belief.run,
     "stationary": stationary.run,
     "readings": readings.run,
+    "simplify": simplify.run,
     "cold": cold.run,
     "limits": limits.run,
     "interrupts": interrupts.run,

@@ -135,6 +135,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
                        "executor": None, "progress": None},
     ),
     "explain": (rue.explain, {"model": MODEL, "solution": SOLUTION, "entries": 3, "cache": None}),
+    "simplify": (
+        rue.simplify, {"model": MODEL, "policy": POLICY, "nodes": 3, "loss": 0.1, "tail": 0.5, "limits": rue.Limits(),
+                       "progress": None, "cache": None},
+    ),
+    "frontier": (
+        rue.frontier, {"model": MODEL, "policy": POLICY, "tail": 0.5, "limits": rue.Limits(), "progress": None,
+                       "cache": None},
+    ),
     "Source": (
         lambda **given: rue.evaluate(rue.Source(**given), POLICY),
         {"graph": GRAPH, "size": [2], "draw": lambda i: MODEL, "weight": [1.0]},
@@ -174,7 +182,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "verify": (rue.verify, {"model": MODEL, "certificate": CERTIFICATE}),
     "Certificate": (rue.Certificate, values_of(CERTIFICATE)),
     "Limits": (rue.Limits, LIMITS),
-    "Adaptive": (rue.Adaptive, {"gap": 0.1, "objective": "cost", "memory": 1.0}),
+    "Adaptive": (rue.Adaptive, {"gap": 0.1, "objective": "cost", "memory": 1.0, "nodes": 5}),
     "Average": (rue.Average, {}),
     "GivenPolicy": (lambda **given: rue.solve(MODEL, rue.GivenPolicy(**given)), {"file": "policy.csv", "contents": ""}),
     "BestSample": (rue.BestSample, {}),

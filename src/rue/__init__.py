@@ -22,6 +22,7 @@ from rue.model import UMDP, Graph
 from rue.policy import Policy
 from rue.recursion.objectives import MyopicRegret, Regret, WorstCase
 from rue.selection import select
+from rue.simplification import FrontierPoint, frontier, simplify
 from rue.simulation import Simulation, simulate
 from rue.solution import Cache, Interval, Limits, Outcome, Progress, Run, Solution, Solver, Status
 from rue.solving import solve
@@ -66,6 +67,7 @@ __all__ = [
     "Evaluation",
     "ExactStationary",
     "Explanation",
+    "FrontierPoint",
     "GivenPolicy",
     "Graph",
     "Interval",
@@ -97,6 +99,7 @@ __all__ = [
     "explain",
     "from_counts",
     "from_transitions",
+    "frontier",
     "least_samples",
     "load",
     "lower_bound",
@@ -106,6 +109,7 @@ __all__ = [
     "save",
     "scenario_bound",
     "select",
+    "simplify",
     "simulate",
     "solve",
     "theory",

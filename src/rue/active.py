@@ -217,6 +217,13 @@ def judges_room(error: float, upper: float, optimal: float) -> float:
     return min(2 * error, max(JUDGED * upper, JUDGED_VALUE * optimal))
 
 
+def at_most(verdict: Evaluation, objective: str, cap: Array) -> float:
+    """Return a proved upper bound on the regret or cost of a judged policy in the worst case, or in a tail."""
+    if objective == "regret" and cap.min() >= 1.0:
+        return verdict.at_most
+    return worst_mean(verdict.regret if objective == "regret" else verdict.value, cap) + verdict.error
+
+
 def has_parts(weight: Array, tail: float | None) -> bool:
     """Return whether samples should be searched in parts: they are many, or some have no weight."""
     return weight.size > MANY or (tail is not None and not weight.all())
@@ -306,7 +313,7 @@ class ActiveSearch:
         self.run.report(f"judging on {self.whole.samples} samples")
         self.verdict = self.whole.judge(outcome.policy, self.run.afterwards())
         self.judge_seconds = self.run.seconds - began
-        upper = self._at_most(self.verdict)
+        upper = at_most(self.verdict, self.solver.objective, self.cap)
         if self.policy is None or upper < self.upper:
             self.policy, self.upper, self.best_verdict = outcome.policy, upper, self.verdict
         self.run.report(
@@ -319,12 +326,6 @@ class ActiveSearch:
 
     def _figures(self, verdict: Evaluation) -> Array:  # [K]
         return verdict.regret if self.solver.objective == "regret" else verdict.value
-
-    def _at_most(self, verdict: Evaluation) -> float:
-        """Return a proved upper bound on the objective of a judged policy over all samples."""
-        if self.solver.tail is None and self.solver.objective == "regret":
-            return verdict.at_most
-        return worst_mean(self._figures(verdict), self.cap) + verdict.error
 
     def _exchange(self, outcome: Outcome) -> bool:
         """Let idle samples go, and the worst of the others come; return whether any came."""

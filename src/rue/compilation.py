@@ -56,6 +56,11 @@ def compile_for_judge() -> None:
     compile_kernels(_named({*COMMON}))
 
 
+def compile_for_controllers(solvers: Iterable[Solver]) -> None:
+    """Compile or load every kernel that smaller controllers need, with those of the solvers that they start from."""
+    compile_kernels(_named({*COMMON, "controller_kernels"}.union(*(solver.kernels() for solver in solvers))))
+
+
 def compile_ahead(solvers: Iterable[Solver] | None = None, progress: Hook | None = None) -> Compiled:
     """Compile or load the kernels of some solvers, or all kernels. Return what was done."""
     before = _processor_seconds()

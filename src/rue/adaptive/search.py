@@ -43,10 +43,11 @@ from functools import partial
 import numpy as np
 
 from rue._arrays import Array
-from rue._check import one_of, real_number
-from rue.active import Part, SolverInParts, judges_room
+from rue._check import one_of, real_number, whole_number
+from rue.active import Part, SolverInParts, at_most, judges_room
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import NONE
+from rue.adaptive.few_nodes import FewNodes
 from rue.adaptive.finite import solve_finite
 from rue.adaptive.free_moves import Merged, merge_free
 from rue.adaptive.hull import Hull
@@ -63,6 +64,7 @@ from rue.model import UMDP, typical_cost
 from rue.policy import Policy
 from rue.recursion.one_step import policy_at_hand
 from rue.risk import caps_of, check_tail, worst_mean
+from rue.simplification import SIMPLE
 from rue.solution import Interval, Outcome, Run, Status
 from rue.values import OptimalValues, optimal_values
 
@@ -108,7 +110,8 @@ class Adaptive(SolverInParts):
     weights of the samples, and near 0 it is the maximum. `of="value"` makes `gap` a fraction of the least optimal value
     of a sample instead of the max regret. A difference of `absolute` between upper and lower end is always small
     enough. `objective="cost"` minimises the expected cost in place of the regret. `memory`, in gigabytes, bounds the
-    graph. `solution.objective` bounds the optimum over all policies.
+    graph. `nodes` makes the policy smaller in the end (`rue.simplify`), to at most so many nodes if that can be done.
+    `solution.objective` bounds the optimum over all policies, of any size.
     """
 
     name = "adaptive"
@@ -118,6 +121,7 @@ class Adaptive(SolverInParts):
     absolute: float = field(default=0.0, kw_only=True)
     objective: str = field(default="regret", kw_only=True)
     memory: float = field(default=2.0, kw_only=True)
+    nodes: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         real_number("gap", self.gap, "0 or more", 0)
@@ -127,6 +131,8 @@ class Adaptive(SolverInParts):
         real_number("absolute", self.absolute, "0 or more", 0)
         one_of("objective", self.objective, ("regret", "cost"))
         real_number("memory", self.memory, "0.01 or more, in gigabytes", 0.01)
+        if self.nodes is not None:
+            whole_number("nodes", self.nodes, 1)
 
     @property
     def measures(self) -> str:  # type: ignore[override]
@@ -141,12 +147,30 @@ class Adaptive(SolverInParts):
 
     def kernels(self) -> frozenset[str]:
         """Return the kernel files that `run` may call, with those of the methods that give start policies."""
-        return frozenset((*GRAPH_KERNELS, *HULL, "controller_kernels")).union(*(method.kernels() for method in METHODS))
+        own = frozenset((*GRAPH_KERNELS, *HULL, "controller_kernels"))
+        return own.union(*(method.kernels() for method in (*METHODS, SIMPLE)))
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether many samples are searched in parts: few nodes are for all samples together."""
+        return self.nodes is None
 
     @property
     def refines(self) -> bool:
         """Whether a part may be searched again to a smaller gap."""
         return True
+
+    def run(self, model: UMDP, run: Run) -> Outcome:
+        """Search, and then find a policy with few nodes if that is asked for."""
+        if self.nodes is None:
+            return super().run(model, run)
+        few = FewNodes(model, self.nodes, self.objective, self.tail)
+        outcome, stopped = few.outcome(replace(self, nodes=None).run, run), run.stop()
+        least = float(optimal_values(model, run=run).lower[model.graph.initial].min())
+        closed = self.is_close(outcome.objective.lower, outcome.objective.upper, least)
+        if outcome.status is Status.SOLVED and not closed:
+            return replace(outcome, status=stopped or Status.UNPROVED)
+        return outcome
 
     def run_part(self, part: Part, run: Run) -> Outcome:
         """Add the policies of other methods, then search until the gap is closed."""
@@ -206,15 +230,8 @@ class Adaptive(SolverInParts):
         if proof is not None and certificate is None and status is Status.SOLVED:  # rounding was in the way
             status = Status.UNPROVED
         lower = certificate.bound if certificate is not None else 0.0
-        upper = _at_most(judge(small.whole, policy, run.afterwards()), self.objective, part.cap)
+        upper = at_most(judge(small.whole, policy, run.afterwards()), self.objective, part.cap)
         return Outcome(policy, Interval.proved(lower, upper, f"the least {self.objective}"), status, certificate)
-
-
-def _at_most(verdict: Evaluation, objective: str, cap: Array) -> float:
-    """Return an upper bound on the regret or cost of a policy in the worst case, or in a tail, by the judge."""
-    if objective == "regret" and cap.min() >= 1.0:
-        return verdict.at_most
-    return worst_mean(verdict.regret if objective == "regret" else verdict.value, cap) + verdict.error
 
 
 @dataclass(eq=False)
@@ -564,7 +581,7 @@ class AdaptiveSearch:
         if lower > INFINITE or status is Status.INFEASIBLE:
             return infeasible(self.model, self.run)
         policy, verdict = self._judged_policy()
-        upper = _at_most(verdict, self.objective, self.part.cap)
+        upper = at_most(verdict, self.objective, self.part.cap)
         # The judge and the check may each differ in the last digits from the bounds of the search.
         allowed = max(gap, 2 * CLOSED)
         room = judges_room(verdict.error, upper, float(self.graph.potential[self.model.graph.initial].max()))
@@ -572,7 +589,7 @@ class AdaptiveSearch:
         if status is Status.SOLVED and not closed and self._close_finite(AIM * gap) is Status.SOLVED:
             return self.outcome(status, gap)  # rounding was in the way of the graph's own proof
         safer = self._safer(policy)
-        with_it = _at_most(self._judge(safer), self.objective, self.part.cap)
+        with_it = at_most(self._judge(safer), self.objective, self.part.cap)
         if with_it <= (1 + SPARE) * upper and (not closed or self._is_closed(lower, with_it, allowed)):
             policy, upper = safer, with_it
         self.run.count("beliefs", self.graph.nodes + self.beliefs)
