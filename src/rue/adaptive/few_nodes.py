@@ -4,10 +4,9 @@ The search proves a lower bound for policies of any size, which holds as before.
 the small policy: so the interval tells what few nodes cost at most.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from rue.active import at_most
+from rue.active import SolverInParts, at_most
 from rue.judge import judge
 from rue.model import UMDP
 from rue.simplification import measure_of, shrunk
@@ -19,18 +18,17 @@ SEARCH_PART = 0.75
 
 @dataclass(frozen=True, eq=False)
 class FewNodes:
-    """What is asked for: a policy for a model with at most so many nodes."""
+    """What is asked for: a policy for a model with at most so many nodes, from a search without this limit."""
 
     model: UMDP
+    search: SolverInParts
     nodes: int
-    objective: str  # "regret" or "cost"
-    tail: float | None
 
-    def outcome(self, search: Callable[[UMDP, Run], Outcome], run: Run) -> Outcome:
+    def outcome(self, run: Run) -> Outcome:
         """Search, then make the policy smaller."""
         within = Limits(seconds=SEARCH_PART * run.seconds_left, iterations=run.limits.iterations)
         inner = Inner(limits=within, outer=run)
-        outcome = search(self.model, inner)
+        outcome = self.search.run(self.model, inner)
         run.trace += inner.trace
         if outcome.status is not Status.INFEASIBLE and outcome.policy.nodes > self.nodes:
             outcome = self._smaller(outcome, run)
@@ -41,10 +39,16 @@ class FewNodes:
         return outcome
 
     def _smaller(self, outcome: Outcome, run: Run) -> Outcome:
-        """Return the outcome with a smaller policy, and with the interval that holds for it."""
-        measure = measure_of(self.model, run, self.tail, self.objective)
+        """Return the outcome with a smaller policy and its interval; solved if that is as narrow as was asked for."""
+        objective = self.search.objective
+        measure = measure_of(self.model, run, self.search.tail, objective)
         policy = shrunk(self.model, outcome.policy, measure, Inner(outer=run), self.nodes)
-        upper = at_most(judge(self.model, policy, run.afterwards()), self.objective, measure.cap)
-        around = Interval.proved(outcome.objective.lower, upper, f"the least {self.objective}")
+        verdict = judge(self.model, policy, run.afterwards())
+        upper = at_most(verdict, objective, measure.cap)
+        around = Interval.proved(outcome.objective.lower, upper, f"the least {objective}")
         run.report(f"adaptive: {policy.nodes} nodes", around)
-        return replace(outcome, policy=policy, objective=around)
+        closed = self.search.is_close(around.lower, around.upper, float(verdict.optimal.min()))
+        status = outcome.status
+        if status is Status.SOLVED and not closed:
+            status = run.stop() or Status.UNPROVED
+        return replace(outcome, policy=policy, objective=around, status=status)

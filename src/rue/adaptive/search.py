@@ -164,13 +164,7 @@ class Adaptive(SolverInParts):
         """Search, and then find a policy with few nodes if that is asked for."""
         if self.nodes is None:
             return super().run(model, run)
-        few = FewNodes(model, self.nodes, self.objective, self.tail)
-        outcome, stopped = few.outcome(replace(self, nodes=None).run, run), run.stop()
-        least = float(optimal_values(model, run=run).lower[model.graph.initial].min())
-        closed = self.is_close(outcome.objective.lower, outcome.objective.upper, least)
-        if outcome.status is Status.SOLVED and not closed:
-            return replace(outcome, status=stopped or Status.UNPROVED)
-        return outcome
+        return FewNodes(model, replace(self, nodes=None), self.nodes).outcome(run)
 
     def run_part(self, part: Part, run: Run) -> Outcome:
         """Add the policies of other methods, then search until the gap is closed."""
