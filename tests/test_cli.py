@@ -386,7 +386,7 @@ def test_outputs_are_checked_before_any_work(run):
         ("compare", "m.rue", "--report", "x.rue"): "x.rue: the page ends in '.rue'; expected .html or .htm",
         (*generate, "x.csv"): "x.csv: the model ends in '.csv'; expected .rue",
         (*generate, "no/x.rue"): "cannot be written (there is no folder no)",
-        (*learn, "log.csv"): "the model ends in '.csv'; expected .rue",
+        (*learn, "log.csv"): "the model would replace the input log.csv",
         (*learn, "no/x.rue"): "cannot be written (there is no folder no)",
         ("convert", "m.rue", "m.rue"): "the model would replace the input m.rue",
         ("convert", "m.rue", "x.xyz"): "x.xyz: the model ends in '.xyz'; expected .rue",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rue._check import text_path
 from rue.errors import BadInput
-from rue.formats import drn, policy_file, prism_explicit, rue_file
+from rue.formats import drn, policy_file, prism_explicit, rue_file, transition_csv
 from rue.formats.folders import files_in
 from rue.formats.logs import read_log
 from rue.formats.rue_file import Storable
@@ -61,7 +61,8 @@ def register_format(added: Format) -> None:
 RUE = Format("rue", (".rue",), rue_file.read_rue, rue_file.write_rue, (UMDP, Policy, Solution))
 register_format(RUE)
 register_format(Format("JSON", (".json",), policy_file.read_json, policy_file.write_json, (Policy, Solution)))
-register_format(Format("CSV", (".csv",), policy_file.read_csv, policy_file.write_csv, (Policy, Solution)))
+_CSV = (transition_csv.read_csv, transition_csv.write_csv, (UMDP, Policy, Solution))
+register_format(Format("CSV", (".csv",), *_CSV))
 register_format(
     Format("DRN", (drn.ENDING,), drn.read_drn, drn.write_drn, (UMDP,), drn.read_drn_files, drn.looks_like_drn)
 )
@@ -77,8 +78,9 @@ def endings(kind: type[Storable]) -> tuple[str, ...]:
 def save(path: str | Path, thing: Storable) -> None:
     """Write a model, a policy or a solution.
 
-    The ending of the name decides the format: `.json` and `.csv` are for policies, others are for models (see the table
-    of formats in the documentation), and any unknown ending, or none, gives a file in rue's own format, as `.rue` does.
+    The ending of the name decides the format: `.json` is for policies, `.csv` for policies and models, others are for
+    models (docs/formats.md has a table), and any unknown ending, or none, gives a file in rue's own format, as `.rue`
+    does.
     Where a file has one sample, several samples give a folder of files. `load` reads each of them back.
     """
     target = text_path(path)

@@ -10,7 +10,7 @@ rue writes the names that the format has no place for to a file `.names.json` be
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -26,13 +26,15 @@ from rue.flat import Flat
 from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
 from rue.formats.drn import NO_NAME, PLAIN, goal_mask, numbered_actions
 from rue.formats.folders import write_folder
+from rue.formats.names import ENDING as NAMES
+from rue.formats.names import beside, label_fields, read_names
 from rue.formats.rewards import model_from_rewards
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, read_chunks
 from rue.formats.writing import write_text
 from rue.model import UMDP
 
-ENDING, NAMES = ".tra", ".names.json"
+ENDING = ".tra"
 STATE_REWARDS, TRANSITION_REWARDS = (".srew", ".rews"), (".trew", ".rewt")
 DECLARED = re.compile(r'(\d+)="([^"]*)"')
 NAMED_REWARD = re.compile(rb'# *Reward structure:? *"?([^"\s]+)"?')
@@ -51,13 +53,9 @@ def read_prism_files(paths: Sequence[Path]) -> UMDP:
     return model_from_rewards(where, flat, None, sign=1)[0]
 
 
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.stem + ending)
-
-
 def _read_part(path: Path) -> Part:
     states, lines, words = _read_transitions(path)
-    names = _read_names(_beside(path, NAMES))
+    names = read_names(path)
     chain_like = lines.shape[1] == 3
     state, choice, target = lines[:, 0], (np.zeros(len(lines)) if chain_like else lines[:, 1]), lines[:, -2]
     state, choice, target = (column.astype(np.int64) for column in (state, choice, target))
@@ -67,17 +65,18 @@ def _read_part(path: Path) -> Part:
     row = choice_of(flat, state, choice)
     first[row[::-1]] = np.arange(row.size)[::-1]  # the first transition of each choice
     flat = replace(flat, cost=_read_costs(path, flat)[:, None], **_labels(flat, [words[i] for i in first], names))
-    labels = _read_labels(_beside(path, ".lab"), states)
+    labels = _read_labels(beside(path, ".lab"), states)
     initial = labels.get("init", [0])
     if len(initial) != 1:
-        raise BadFile(f"{_beside(path, '.lab')}: {len(initial)} states have the label init; expected one initial state")
-    flat = replace(flat, initial=initial[0], **_sample(names))
+        raise BadFile(f"{beside(path, '.lab')}: {len(initial)} states have the label init; expected one initial state")
+    own = label_fields(names)
+    flat = replace(flat, initial=initial[0], sample_label=own["sample_label"], weight=own["weight"])
     if "state_label" not in names:
-        flat = replace(flat, state_label=_read_states(_beside(path, ".sta"), states))
+        flat = replace(flat, state_label=_read_states(beside(path, ".sta"), states))
     return Part(str(path), flat, goal_mask(labels, states), None)
 
 
-def _labels(flat: Flat, words: list[str], names: dict[str, Any]) -> dict[str, Any]:
+def _labels(flat: Flat, words: list[str], names: Mapping[str, Any]) -> dict[str, Any]:
     """Return the actions of choices by their words, and the names of actions and of states."""
     state_label = None if names.get("state_label") is None else tuple(map(str, names["state_label"]))
     if "action_label" not in names and not any(words):
@@ -90,27 +89,6 @@ def _labels(flat: Flat, words: list[str], names: dict[str, Any]) -> dict[str, An
     plain = [word if word or known is not None else str(place) for word, place in zip(plain, position, strict=True)]
     action, label = numbered_actions(plain, flat.choice_ptr, known or ())
     return {"state_label": state_label, "action": action, "action_label": label}
-
-
-def _sample(names: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if names.get("sample") is not None:
-        found["sample_label"] = (str(names["sample"]),)
-    if names.get("weight") is not None:
-        found["weight"] = (float(names["weight"]),)
-    return found
-
-
-def _read_names(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        names = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        names = None
-    if not isinstance(names, dict):
-        raise BadFile(f"{path}: the names are damaged; expected JSON as rue writes it")
-    return names
 
 
 def _is_data(chunk: Chunk) -> Array:  # [lines]
@@ -181,7 +159,7 @@ def _last_words(chunk: Chunk, lines: Array, width: int) -> list[str]:
 
 def _reward_file(path: Path, endings: tuple[str, ...]) -> Path | None:
     """Return the file of rewards beside a `.tra` file; of several structures, that which is called cost."""
-    plain = [_beside(path, ending) for ending in endings]
+    plain = [beside(path, ending) for ending in endings]
     found = [one for one in plain if one.is_file()]
     if not found:
         stem, pattern = re.escape(path.stem), "|".join(map(re.escape, endings))
@@ -328,7 +306,7 @@ def write_prism(path: Path, thing: Storable) -> None:
     model = merged_targets(thing)
     if model.samples == 1:
         for ending, text in _texts(model, 0):
-            write_text(_beside(path, ending), text)
+            write_text(beside(path, ending), text)
         return
     write_folder(path, chain.from_iterable(_writers(model, k) for k in range(model.samples)))
 
@@ -363,9 +341,9 @@ def _texts(model: UMDP, sample: int) -> Iterator[tuple[str, str]]:
     yield ".trew", f"{graph.states} {graph.choices + goals.size} {len(paid)}\n" + "".join(paid)
     names: dict[str, Any] = {"state_label": graph.state_label, "action_label": graph.action_label}
     if model.sample_label is not None:
-        names["sample"] = model.sample_label[sample]
+        names["sample_label"] = [model.sample_label[sample]]
     if model.is_weighted:
-        names["weight"] = float(model.weight[sample])
+        names["weight"] = [float(model.weight[sample])]
     yield NAMES, json.dumps(names)
 
 

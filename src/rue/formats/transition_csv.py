@@ -1,0 +1,222 @@
+"""Petrik's CSV: `idstatefrom,idaction,idstateto,idoutcome,probability,reward`, one line for each transition.
+
+The columns are in any order; further ones are ignored. An outcome is a sample; without the column there is one. Rewards
+are to be maximised. The discount is in `parameters.csv` (columns `parameter,value`) in the same folder, or in
+`NAME.parameters.csv` beside `NAME.csv`; without it there is none. Where an episode starts is in `initial.csv` (columns
+`idstate,probability`); without it, in the first state. A choice that has one outcome only has it in every sample.
+States without lines, and states that only loop at no reward, are goals. Numbers that are not 0, 1, 2, … become names.
+"""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rue._arrays import Array
+from rue._check import in_all
+from rue._text import short_line
+from rue.errors import BadFile, BadInput
+from rue.flat import Flat
+from rue.formats import policy_file
+from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
+from rue.formats.csv_text import bounded, cell_number, check_columns, find_header, first_filled, guess_encoding, opened
+from rue.formats.names import ENDING, beside, goals_of, label_fields, names_of, read_names
+from rue.formats.rewards import model_from_rewards
+from rue.formats.rue_file import Storable
+from rue.formats.text_table import Chunk, read_chunks
+from rue.formats.writing import write_text
+from rue.model import UMDP, Graph
+
+STATE, ACTION, TARGET, OUTCOME, PROBABILITY, REWARD = COLUMNS = (
+    "idstatefrom", "idaction", "idstateto", "idoutcome", "probability", "reward",
+)  # fmt: skip
+REQUIRED = tuple(name for name in COLUMNS if name != OUTCOME)
+PARAMETERS, INITIAL = "parameters.csv", "initial.csv"
+
+
+def read_csv(path: Path, model: UMDP | Graph | None) -> Storable:
+    """Read a model, if the header is that of transitions; else a policy for a model."""
+    try:
+        encoding = guess_encoding(path)
+        delimiter, columns = find_header(path, encoding, COLUMNS)
+    except BadInput:  # no table; the reader of policies says what is missing
+        return policy_file.read_csv(path, model)
+    if not {STATE, TARGET} & {*columns}:
+        return policy_file.read_csv(path, model)
+    check_columns(path, columns, REQUIRED)
+    if encoding != "utf-8-sig":
+        raise BadFile(f"{path}, line 1: text in UTF-16; expected UTF-8")
+    return _read_model(path, delimiter, columns)
+
+
+def write_csv(path: Path, thing: Storable) -> None:
+    """Write a model as transitions, or a policy."""
+    if isinstance(thing, UMDP):
+        _write_model(path, thing)
+    else:
+        policy_file.write_csv(path, thing)
+
+
+def _read_model(path: Path, delimiter: str, columns: tuple[str, ...]) -> UMDP:
+    names = read_names(path)
+    table = _read_table(path, delimiter, columns)
+    ids = {name: table[name].astype(np.int64) for name in (STATE, TARGET, ACTION, OUTCOME)}
+    count = names.get("states")
+    state_id = np.arange(count) if isinstance(count, int) else np.unique(np.concatenate([ids[STATE], ids[TARGET]]))
+    action_id, sample_id = np.unique(ids[ACTION]), np.unique(ids[OUTCOME])
+    if count is not None:
+        action_id = np.arange(int(ids[ACTION].max(initial=-1)) + 1)
+    elif state_id.size == 0:
+        raise BadFile(f"{path}: there are no transitions; expected one at least")
+    if ids[STATE].size and max(ids[STATE].max(), ids[TARGET].max()) > state_id[-1]:
+        raise BadFile(f"{path}: there are more states than {beside(path, ENDING).name} says; expected {state_id.size}")
+    samples = len(names["sample_label"]) if names.get("sample_label") else names.get("samples", sample_id.size)
+    state, target = np.searchsorted(state_id, ids[STATE]), np.searchsorted(state_id, ids[TARGET])
+    action, sample = np.searchsorted(action_id, ids[ACTION]), np.searchsorted(sample_id, ids[OUTCOME])
+    flat = flat_from_entries(state, action, target, sample, table[PROBABILITY], samples, state_id.size)
+    choice = choice_of(flat, state, action)
+    reward = np.bincount(choice * samples + sample, table[PROBABILITY] * table[REWARD], flat.action.size * samples)
+    flat = _fill_certain(path, replace(flat, cost=reward.reshape(-1, samples)), choice, sample, (state_id, action_id))
+    labels = label_fields(names) if names else _number_names(state_id, action_id, sample_id)
+    flat = replace(flat, initial=_read_initial(path, state_id), **labels)
+    goal = goals_of(str(beside(path, ENDING)), names, state_id.size)
+    flat = put_together([Part(str(path), flat, goal)])
+    return model_from_rewards(str(path), flat, _read_discount(path))[0]
+
+
+def _number_names(*ids: Array) -> dict[str, Any]:
+    """Return the numbers as names where they are not 0, 1, 2, …"""
+    kinds = ("state_label", "action_label", "sample_label")
+    return {
+        kind: None if np.array_equal(own, np.arange(own.size)) else tuple(map(str, own.tolist()))
+        for kind, own in zip(kinds, ids, strict=True)
+    }
+
+
+def _fill_certain(path: Path, flat: Flat, choice: Array, sample: Array, ids: tuple[Array, Array]) -> Flat:
+    """Return the rows of choices with one outcome in all samples; refuse those with some outcomes of all."""
+    samples = flat.prob.shape[1]
+    has = np.zeros((flat.action.size, samples), bool)
+    has[choice, sample] = True
+    count = has.sum(axis=1)
+    partial = np.flatnonzero((count > 1) & (count < samples))
+    if partial.size:
+        state = int(np.searchsorted(flat.choice_ptr, partial[0], side="right")) - 1
+        raise BadFile(
+            f"{path}: state {ids[0][state]}, action {ids[1][flat.action[partial[0]]]} has {count[partial[0]]} of "
+            f"{samples} outcomes; expected one, or all; {in_all(partial.size, 'choice', 'so')}"
+        )
+    single = np.flatnonzero(count < samples)
+    if single.size == 0:
+        return flat
+    own = np.zeros(flat.action.size, np.int64)
+    own[single] = np.argmax(has[single], axis=1)
+    row = np.repeat(count < samples, np.diff(flat.trans_ptr))
+    column = np.repeat(own, np.diff(flat.trans_ptr))
+    prob, cost = flat.prob.copy(), flat.cost.copy()
+    prob[row] = prob[row, column[row]][:, None]
+    cost[single] = cost[single, own[single]][:, None]
+    return replace(flat, prob=prob, cost=cost)
+
+
+def _read_table(path: Path, delimiter: str, columns: tuple[str, ...]) -> dict[str, Array]:
+    """Return the columns as numbers."""
+    parts: dict[str, list[Array]] = {name: [] for name in COLUMNS}
+    before = True
+    for chunk in read_chunks(path):
+        cells = _cells(chunk, delimiter)
+        lines = np.flatnonzero(np.diff(cells.word_ptr) > 0)
+        if before and lines.size:  # the header
+            before, lines = False, lines[1:]
+        count = np.diff(cells.word_ptr)[lines]
+        wrong = np.flatnonzero(count != len(columns))
+        if wrong.size:
+            chunk.fail(int(lines[wrong[0]]), f"there are {count[wrong[0]]} filled cells; expected {len(columns)}")
+        first = cells.word_ptr[lines]
+        for name in COLUMNS:
+            if name not in columns:
+                parts[name].append(np.zeros(lines.size))
+                continue
+            word = first + columns.index(name)
+            is_number = name in (PROBABILITY, REWARD)
+            parts[name].append(cells.numbers(word, name) if is_number else cells.whole(word, name))
+    return {name: np.concatenate(part) if part else np.empty(0) for name, part in parts.items()}
+
+
+def _cells(chunk: Chunk, delimiter: str) -> Chunk:
+    """Return the chunk with blanks for delimiters and quotes, and with decimal points."""
+    data = chunk.data
+    if delimiter == ";":
+        data = np.where(data == ord(","), ord("."), data).astype(np.uint8)
+    cells = replace(chunk, data=data)
+    return cells.with_blanks((data == ord(delimiter)) | (data == ord('"')))
+
+
+def _rows(path: Path, wanted: tuple[str, str]) -> Iterator[tuple[int, str, float]]:
+    """Yield the line, the key and the number of each row of a small table."""
+    encoding = guess_encoding(path)
+    delimiter, columns = find_header(path, encoding, wanted)
+    check_columns(path, columns, wanted)
+    with opened(path, encoding) as stream:
+        lines = csv.reader(bounded(stream), delimiter=delimiter, skipinitialspace=True)
+        first_filled(lines)
+        for cells in lines:
+            if any(cell.strip() for cell in cells):
+                key, text = (
+                    cells[columns.index(name)].strip() if len(cells) == len(columns) else "" for name in wanted
+                )
+                value = cell_number(text, delimiter)
+                if not np.isfinite(value):
+                    raise BadFile(
+                        f"{path}, line {lines.line_num}: {wanted[1]} is {short_line(text)!r}; expected a number"
+                    )
+                yield lines.line_num, key, value
+
+
+def _companion(path: Path, name: str) -> Path | None:
+    places = (beside(path, f".{name}"), path.with_name(name))
+    return next((place for place in places if place.is_file() and place != path), None)
+
+
+def _read_discount(path: Path) -> float | None:
+    source = _companion(path, PARAMETERS)
+    found: float | None = None
+    for line, key, value in () if source is None else _rows(source, ("parameter", "value")):
+        if key == "discount":
+            if not 0 < value <= 1:
+                raise BadFile(f"{source}, line {line}: the discount is {value:g}; expected a number from 0 to 1")
+            found = value
+    return found
+
+
+def _read_initial(path: Path, state_id: Array) -> int:
+    source = _companion(path, INITIAL)
+    if source is None:
+        return 0
+    start = [(line, key) for line, key, value in _rows(source, ("idstate", "probability")) if value > 0]
+    if len(start) != 1:
+        raise BadFile(f"{source}: {len(start)} states have a positive probability; expected one initial state")
+    line, key = start[0]
+    place = np.flatnonzero(state_id == (int(key) if key.isascii() and key.isdecimal() and len(key) < 19 else -1))
+    if place.size == 0:
+        raise BadFile(f"{source}, line {line}: the state is {short_line(key)!r}; expected one of {path.name}")
+    return int(place[0])
+
+
+def _write_model(path: Path, model: UMDP) -> None:
+    graph = model.graph
+    row, sample = np.nonzero(model.prob)
+    choice = graph.trans_choice[row]
+    columns: Mapping[str, Any] = {
+        STATE: graph.choice_state[choice], ACTION: graph.action[choice], TARGET: graph.successor[row],
+        OUTCOME: sample, PROBABILITY: model.prob[row, sample], REWARD: 0.0 - model.cost[choice, sample],
+    }  # fmt: skip
+    lines = zip(*(columns[name].tolist() for name in COLUMNS), strict=True)
+    write_text(path, ",".join(COLUMNS) + "\n" + "".join(f"{s},{a},{t},{k},{p!r},{r!r}\n" for s, a, t, k, p, r in lines))
+    write_text(beside(path, f".{PARAMETERS}"), "parameter,value\ndiscount,1\n")
+    write_text(beside(path, f".{INITIAL}"), f"idstate,probability\n{graph.initial},1\n")
+    write_text(beside(path, ENDING), json.dumps({**names_of(model), "samples": model.samples}))

@@ -1,0 +1,140 @@
+"""Petrik's CSV: what rue writes comes back, what others write is read, what is wrong is told in one line."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import rue
+from rue.formats.rewards import model_from_rewards
+from tests.foreign import assert_same, named_models, refusal, values, written
+
+HEAD = "idstatefrom,idaction,idstateto,idoutcome,probability,reward\n"
+BODY = """0,0,1,0,0.5,-1
+0,0,2,0,0.5,-1
+0,1,2,0,1,-3
+1,0,0,0,1,-1
+2,0,2,0,1,0
+"""
+OTHER = "0,0,1,1,0.25,-1\n0,0,2,1,0.75,-1\n"
+
+
+@given(model=named_models())
+def test_what_is_written_comes_back(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("csv") / "m.csv"
+    rue.save(path, model)
+    assert_same(model, rue.load(path))
+
+
+def test_columns_in_any_order_more_columns_and_outcomes_of_some_choices_only(tmp_path):
+    rows = [line.split(",") for line in (HEAD + BODY + OTHER).splitlines()]
+    text = "".join(
+        f"{r[5]},{r[2]},{r[0]},9,{r[3]},{r[1]},{r[4]}\n".replace("9", "note" if r is rows[0] else "9") for r in rows
+    )
+    model = rue.load(written(tmp_path, {"m.csv": text}) / "m.csv")
+    assert model.samples == 2
+    assert values(model) == [3, pytest.approx(5 / 3)]
+
+
+def test_a_mark_windows_lines_quotes_semicolons_decimal_commas_and_stray_bytes(tmp_path):
+    rows = [line.split(",") for line in BODY.splitlines()]
+    head = ";".join(f'"{name}"' for name in HEAD.strip().split(","))
+    text = "\ufeff" + "\r\n".join([head, *(";".join(row).replace(".", ",") for row in rows)]) + "\r\n\x1a"
+    assert values(rue.load(written(tmp_path, {"m.csv": text}) / "m.csv")) == [3]
+
+
+def test_numbers_from_one_are_names(tmp_path):
+    """As R counts, with the names of rows that `write.csv` adds."""
+    rows = [[int(x) + 1 for x in line.split(",")[:4]] + line.split(",")[4:] for line in BODY.splitlines()]
+    text = '"",' + HEAD + "".join(f'"{i}",{",".join(map(str, row))}\n' for i, row in enumerate(rows, 1))
+    model = rue.load(written(tmp_path, {"m.csv": text, "initial.csv": "idstate,probability\n1,1\n2,0\n"}) / "m.csv")
+    assert model.graph.state_label == ("1", "2", "3")
+    assert model.sample_label == ("1",)
+    assert values(model) == [3]
+
+
+def test_rows_of_seven_digits_repeated_targets_and_no_outcome(tmp_path):
+    text = "idstatefrom,idaction,idstateto,probability,reward\n"
+    text += "0,0,1,0.3333333,-1\n0,0,1,0.3333333,-4\n0,0,1,0.3333333,-1\n1,0,1,1,0\n"
+    model = rue.load(written(tmp_path, {"m.csv": text}) / "m.csv")
+    assert model.graph.transitions == 1
+    assert values(model) == [pytest.approx(2, abs=1e-6)]
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.97])
+def test_rewards_with_a_discount_have_the_value_of_plain_dynamic_programming(discount, tmp_path):
+    """A state that loops at a reward is no goal; a goal is one that loops at none."""
+    text = HEAD + "0,0,1,0,0.5,5\n0,0,2,0,0.5,-2\n0,1,0,0,1,1\n1,0,1,0,1,2\n2,0,2,0,1,0\n"
+    files = {"m.csv": text, "parameters.csv": f"parameter,value\nhorizon,9\ndiscount,{discount}\n"}
+    model = rue.load(written(tmp_path, files) / "m.csv")
+    value = np.zeros(3)
+    for _ in range(3000):
+        first = 0.5 * (5 + discount * value[1]) + 0.5 * (-2 + discount * value[2])
+        value = np.array([max(first, 1 + discount * value[0]), 2 + discount * value[1], 0])
+    least = rue.optimal_values(model).value[model.graph.initial, 0]
+    assert -(least - 2 / (1 - discount)) == pytest.approx(value[0], abs=1e-6)  # the largest reward of a choice is 2
+
+
+def test_the_conversion_says_what_was_done():
+    graph = rue.Builder().add("a", "go", {"b": 1.0}, cost=1.0).goal("b").build().graph
+    flat = rue.flat.Flat(graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor,
+                         np.ones((1, 1)), np.array([[4.0]]), 0)  # fmt: skip
+    model, done = model_from_rewards("here", flat, 0.5)
+    assert (done.sign, done.shift, done.discount) == (-1, 4.0, 0.5)
+    assert done.undo(rue.optimal_values(model).value[0]) == pytest.approx([4.0], abs=1e-9)
+    model, done = model_from_rewards("here", dataclasses.replace(flat, cost=-flat.cost), None)
+    assert (done.sign, done.shift, done.discount) == (-1, 0.0, None)
+    assert done.undo(rue.optimal_values(model).value[0]) == pytest.approx([-4.0], abs=1e-9)
+    with pytest.raises(rue.BadInput, match="there is no discount below 1"):
+        model_from_rewards("here", flat, 1.0)
+
+
+def test_a_table_of_a_policy_is_still_read_as_one(tmp_path):
+    model = rue.domains.Medical(seed=1).sample(2, seed=1)
+    policy = rue.Policy.from_choices(model.graph, model.graph.choice_ptr[:-1])
+    rue.save(tmp_path / "p.csv", policy)
+    assert isinstance(rue.load(tmp_path / "p.csv", model), rue.Policy)
+
+
+WRONG = {
+    "no probability": ({"m.csv": HEAD.replace("probability", "p") + BODY}, "m.csv: unknown column 'probability'"),
+    "no transitions": ({"m.csv": HEAD}, "m.csv: there are no transitions"),
+    "a short line": ({"m.csv": HEAD + "0,0,1,0,1\n" + BODY}, "m.csv, line 2: there are 5 filled cells; expected 6"),
+    "an empty cell": ({"m.csv": HEAD + BODY + "3,0,1,0,,1\n"}, "m.csv, line 7: there are 5 filled cells"),
+    "a word": ({"m.csv": HEAD + BODY.replace("-3", "many")}, "m.csv, line 4: reward is 'many'; expected a number"),
+    "half a state": ({"m.csv": HEAD + "0.5,0,1,0,1,0\n"}, "m.csv, line 2: idstatefrom is '0.5'"),
+    "a negative state": ({"m.csv": HEAD + "-1,0,1,0,1,0\n"}, "m.csv, line 2: idstatefrom is '-1'"),
+    "an infinite reward": ({"m.csv": HEAD + BODY.replace("-3", "-inf")}, "m.csv, line 4: reward is '-inf'"),
+    "a row that does not sum to one": ({"m.csv": HEAD + BODY.replace("0.5", "0.4", 1)}, "sum to 0.9; expected 1"),
+    "some outcomes": (
+        {"m.csv": HEAD + BODY + OTHER + OTHER.replace(",1,0", ",2,0") + "0,1,2,1,1,-3\n"},
+        "m.csv: state 0, action 1 has 2 of 3 outcomes; expected one, or all",
+    ),
+    "a reward without a discount": ({"m.csv": HEAD + BODY.replace("-3", "3")}, "the reward in state 0 is 3"),
+    "a wrong discount": (
+        {"parameters.csv": "parameter,value\ndiscount,1.5\n"},
+        "parameters.csv, line 2: the discount is 1.5",
+    ),
+    "a word for a discount": (
+        {"parameters.csv": "parameter,value\ndiscount,x\n"},
+        "parameters.csv, line 2: value is 'x'",
+    ),
+    "two initial states": (
+        {"initial.csv": "idstate,probability\n0,0.5\n1,0.5\n"},
+        "initial.csv: 2 states have a positive",
+    ),
+    "an unknown initial state": (
+        {"initial.csv": "idstate,probability\n7,1\n"},
+        "initial.csv, line 2: the state is '7'",
+    ),
+    "no goal": ({"m.csv": HEAD + BODY.replace("2,0,2,0,1,0", "2,0,0,0,1,0")}, "there is no goal"),
+    "UTF-16": ({"m.csv": (HEAD + BODY).encode("utf-16")}, "m.csv, line 1: text in UTF-16"),
+}
+
+
+@pytest.mark.parametrize(("files", "told"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_told_in_one_line(files, told, tmp_path):
+    message = refusal(written(tmp_path, {"m.csv": HEAD + BODY, **files}) / "m.csv")
+    assert message.startswith(str(tmp_path))
+    assert told in message
