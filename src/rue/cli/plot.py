@@ -16,7 +16,14 @@ from rue.cli.printing import distinct, say
 from rue.errors import BadInput
 from rue.given import read_policy
 from rue.model import UMDP
+from rue.policy import Policy
+from rue.simulation import Paths
 from rue.solution import Solution
+
+KINDS = ("map", "regret", "bounds", "belief", "trajectory", "graph")
+MOST_STEPS = 10_000  # of an episode in a picture
+EPISODES = ("belief", "trajectory")  # kinds that need episodes
+WITH_EPISODES = "a belief or a trajectory"
 
 
 def plot(
@@ -27,28 +34,44 @@ def plot(
         str | None,
         option(
             help="map: actions of the policy on a grid; regret: bars for each sample, of one or more policies; bounds: "
-            "bounds over time, of solutions. Unless given, a map, or regret for other models and several policies."
+            "bounds over time, of solutions; belief: in each sample, over the steps of episodes; trajectory: where "
+            "episodes went; graph: a small policy as boxes and arrows. Unless given, a map, or regret for other models "
+            "and several policies."
         ),
     ] = None,
-    samples: Annotated[str | None, option(metavar="0,3|all", help="Samples on the map, one panel each.")] = None,
+    samples: Annotated[
+        str | None,
+        option(
+            metavar="0,3|all", help="Samples on the map, one panel each; or the true sample of a belief or trajectory."
+        ),
+    ] = None,
     steps: Annotated[str | None, option(metavar="0,5,10", help="One panel for each time step, in one sample.")] = None,
+    episodes: Annotated[int | None, option(help="Of a belief or trajectory; one unless given.")] = None,
+    seed: Annotated[int | None, option(help="Fixes the episodes of a belief or trajectory.")] = None,
 ) -> None:
-    """Draw the actions of a policy on a map, its regret in each sample, or its bounds over time."""
+    """Draw a policy on a map or as a graph, its regrets, its bounds over time, its beliefs or its trajectories."""
     target = Target.check(output, "picture", PICTURES, inputs=[model, *policies])
     umdp = parsing.read_model(model)
     usual = "map" if len(policies) == 1 and "grid" in umdp.graph.layout else "regret"
-    chosen = one_of("kind of picture", kind or usual, ("map", "regret", "bounds"))
-    if chosen != "map" and (samples or steps):
+    chosen = one_of("kind of picture", kind or usual, KINDS)
+    if (chosen != "map" and steps) or (chosen not in ("map", *EPISODES) and samples):
         raise BadInput(f"samples or steps are given for a picture of {chosen}; expected them with a map")
+    if chosen not in EPISODES and (episodes is not None or seed is not None):
+        raise BadInput(f"episodes or a seed are given for a picture of {chosen}; expected them with {WITH_EPISODES}")
+    if chosen not in ("bounds", "regret") and len(policies) > 1:
+        raise BadInput(f"{len(policies)} policies are given; expected one for a {chosen}, or --kind regret")
     from rue import report  # imports matplotlib
 
-    if chosen == "bounds":
+    if chosen in EPISODES:
+        paths = _paths_of(umdp, read_policy(policies[0], umdp), _whole_numbers("samples", samples), episodes, seed)
+        figure = (report.draw_belief if chosen == "belief" else report.draw_trajectory)(paths)
+    elif chosen == "graph":
+        figure = report.draw_graph(umdp, read_policy(policies[0], umdp))
+    elif chosen == "bounds":
         figure = report.draw_bounds({name: parsing.read_solution(path) for name, path in _names(policies).items()})
     elif chosen == "regret":
         regrets, bound = _regrets_of(umdp, policies)
         figure = report.draw_regrets(umdp, regrets, bound=bound)
-    elif len(policies) > 1:
-        raise BadInput(f"{len(policies)} policies are given; expected one for a map, or --kind regret")
     else:
         figure = report.draw_map(
             umdp,
@@ -59,6 +82,23 @@ def plot(
     written = target.write(lambda path: report.save_figure(figure, path))
     say(f"{written.file}: {chosen}")
     raise typer.Exit(written.tell())
+
+
+def _paths_of(
+    model: UMDP, policy: Policy, samples: Sequence[int] | None, episodes: int | None, seed: int | None
+) -> Paths:
+    """Return episodes in a sample: the given one, or that with the largest regret."""
+    if seed is None:
+        raise BadInput(f"the seed of {WITH_EPISODES} is missing; expected --seed 1, or another whole number")
+    if samples is not None and len(samples) != 1:
+        raise BadInput(f"there are {len(samples)} samples; expected one, the true one, for {WITH_EPISODES}")
+    sample = rue.evaluate(model, policy).worst_sample if samples is None else samples[0]
+    count = 1 if episodes is None else episodes
+    paths = rue.simulate(
+        model, policy, sample=sample, episodes=count, seed=seed, max_steps=MOST_STEPS, paths=True
+    ).paths
+    assert paths is not None
+    return paths
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:

@@ -3,7 +3,18 @@
 from rue.report.experiments import draw_experiment
 from rue.report.explorer import explorer_page
 from rue.report.maps import draw_map
+from rue.report.paths import draw_belief, draw_graph, draw_trajectory
 from rue.report.solutions import draw_bounds, draw_regrets
 from rue.report.style import save_figure
 
-__all__ = ["draw_bounds", "draw_experiment", "draw_map", "draw_regrets", "explorer_page", "save_figure"]
+__all__ = [
+    "draw_belief",
+    "draw_bounds",
+    "draw_experiment",
+    "draw_graph",
+    "draw_map",
+    "draw_regrets",
+    "draw_trajectory",
+    "explorer_page",
+    "save_figure",
+]
