@@ -71,8 +71,15 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "states": ["a", "b"], "actions": ["go"],
         },
     ),
+    "UMDP.from_dense with a horizon": (
+        rue.UMDP.from_dense,
+        {"transition": TRANSITION, "reward": np.ones((1, 2, 1)), "goals": [1], "horizon": 2, "terminal": [1.0, 2.0]},
+    ),
+    "UMDP.from_dense to avoid": (rue.UMDP.from_dense, {"transition": TRANSITION, "goals": [1], "avoid": [0]}),
     "UMDP.subset": (MODEL.subset, {"samples": [0]}),
     "UMDP.with_discount": (MODEL.with_discount, {"discount": 0.5}),
+    "UMDP.with_horizon": (MODEL.with_horizon, {"horizon": 2, "terminal": [1.0] * MODEL.graph.states}),
+    "Units": (rue.Units, {"reward": True, "shift": 1.0, "steps": 2.0, "constant": 0.0}),
     "UMDP.with_weight": (MODEL.with_weight, {"weight": [1.0, 2.0]}),
     "Graph": (rue.Graph, values_of(GRAPH)),
     "Policy": (rue.Policy, values_of(POLICY)),
@@ -86,6 +93,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "Policy.agent.observe": (observe, {"state": "door", "outcome": 0}),
     "Builder": (rue.Builder, {"samples": 2, "weight": [1.0, 2.0], "discount": 0.5}),
+    "Builder with a horizon": (rue.Builder, {"samples": 2, "horizon": 3}),
+    "Builder.terminal": (
+        lambda **given: rue.Builder(2, horizon=1).add("a", "go", {"b": 1.0}).goal("b").terminal(**given).build(),
+        {"state": "a", "cost": 1.0},
+    ),
     "Builder.add": (
         lambda **given: rue.Builder(2).add(**given).goal("b").build(),
         {"state": "a", "action": "go", "outcomes": {"b": [1.0, 1.0]}, "cost": 1.0},

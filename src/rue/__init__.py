@@ -27,6 +27,7 @@ from rue.simulation import Simulation, simulate
 from rue.solution import Cache, Interval, Limits, Outcome, Progress, Run, Solution, Solver, Status
 from rue.solving import solve
 from rue.stationary.search import ExactStationary
+from rue.units import Units
 from rue.values import OptimalValues, optimal_values
 from rue.workers import Processes
 from rue.worlds import Source
@@ -90,6 +91,7 @@ __all__ = [
     "SolverFailed",
     "Source",
     "Status",
+    "Units",
     "WorstCase",
     "count_transitions",
     "diagnose",

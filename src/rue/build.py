@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ from rue.errors import BadInput, argument
 from rue.flat import Flat, flat_indices
 from rue.model import UMDP, Graph, check_pointers
 from rue.structure import surely_reaching
+from rue.units import Units
 
 Numbers = float | Sequence[float] | Array
 
@@ -40,8 +41,8 @@ class Builder:
 
     States are numbered in the order in which they are first named, and so are actions. The initial state is the first
     one unless `initial` says otherwise. `samples` is a number, or a list of names; `weight` has the probability of each
-    sample, all equal unless given. `discount` makes a discounted problem of it (see `UMDP.with_discount`), in which
-    costs may be negative.
+    sample, all equal unless given. `discount` makes a discounted problem of it (see `UMDP.with_discount`), `horizon`
+    one of a number of steps; costs may then be negative. `reward=` in place of `cost=` makes a problem of rewards.
     """
 
     def __init__(
@@ -50,22 +51,34 @@ class Builder:
         *,
         weight: ArrayLike | None = None,
         discount: float | None = None,
+        horizon: int | None = None,
     ) -> None:
         named = isinstance(samples, Sequence) and not isinstance(samples, str | bytes)
         self._sample_label = labels("sample", samples) if named else None
         self._samples = whole_number("samples", samples if self._sample_label is None else len(self._sample_label), 1)
         self._weight = weight
-        self._discount = discount
+        self._discount, self._horizon = discount, horizon
+        self._figure: str | None = None  # "cost" or "reward", once one was given
+        self._terminal: dict[str, Array] = {}
+        self._avoid: list[str] = []
         self._state: dict[str, int] = {}
         self._action: dict[str, int] = {}
         self._choices: dict[tuple[int, int], tuple[dict[int, Array], Array]] = {}
         self._goals: set[int] = set()
         self._initial: int | None = None
 
-    def add(self, state: str, action: str, outcomes: Mapping[str, Numbers], cost: Numbers = 0.0) -> "Builder":
-        """Add an action in a state: where it leads, with which probability, at which expected cost.
+    def add(
+        self,
+        state: str,
+        action: str,
+        outcomes: Mapping[str, Numbers],
+        cost: Numbers | None = None,
+        *,
+        reward: Numbers | None = None,
+    ) -> "Builder":
+        """Add an action in a state: where it leads, with which probability, at which expected cost or reward.
 
-        A probability or cost is one number for all samples or one for each.
+        A probability, cost or reward is one number for all samples or one for each; it costs 0 unless given.
         """
         where = f'state {state!r}, action "{action}"'
         if not isinstance(outcomes, Mapping):
@@ -74,7 +87,7 @@ class Builder:
             raise BadInput(f"{where} leads nowhere; expected at least one outcome")
         # Everything is checked before anything is kept, so that a refusal leaves no trace.
         row = {str(s): self._per_sample(p, f"{where}: the probability of {s!r}") for s, p in outcomes.items()}
-        price = self._per_sample(cost, f"{where}: the cost")
+        figure, price = self._given(where, cost, reward)
         known = (self._state.get(str(state), -1), self._action.get(str(action), -1))
         if known in self._choices:
             raise BadInput(f"{where} is there already; expected each action once in a state")
@@ -82,7 +95,29 @@ class Builder:
             raise BadInput(f"{where}: the state is a goal; expected no actions there")
         key = (self._state_number(state), self._action.setdefault(str(action), len(self._action)))
         self._choices[key] = ({self._state_number(s): p for s, p in row.items()}, price)
+        self._figure = figure
         return self
+
+    def terminal(self, state: str, cost: Numbers | None = None, *, reward: Numbers | None = None) -> "Builder":
+        """Add what a state costs, or is worth, if the horizon ends there; nothing unless given."""
+        self._figure, self._terminal[str(state)] = self._given(f"the end in state {state!r}", cost, reward)
+        return self
+
+    def avoid(self, *states: str) -> "Builder":
+        """Make it a problem of reaching the goals, with the largest probability, before any of these states."""
+        self._avoid += [str(state) for state in states]
+        for state in states:
+            self._state_number(state)
+        return self
+
+    def _given(self, where: str, cost: Numbers | None, reward: Numbers | None) -> tuple[str | None, Array]:
+        """Return whether figures are costs or rewards, and the one that was given, for each sample."""
+        if cost is None and reward is None:
+            return self._figure, np.zeros(self._samples)
+        figure, number = ("cost", cost) if reward is None else ("reward", reward)
+        if (cost is not None and reward is not None) or self._figure not in (None, figure):
+            raise BadInput(f"{where} has a {figure}, and there are both costs and rewards; expected one kind in all")
+        return figure, self._per_sample(cast(Numbers, number), f"{where}: the {figure}")
 
     def goal(self, *states: str) -> "Builder":
         """Add states where the episode ends."""
@@ -107,7 +142,8 @@ class Builder:
         """Return the model, checked."""
         names = tuple(self._state)
         has_action = {state for state, _ in self._choices}
-        stuck = [name for name, number in self._state.items() if number not in has_action and number not in self._goals]
+        ends = self._goals | {self._state[name] for name in self._avoid}
+        stuck = [name for name, number in self._state.items() if number not in has_action | ends]
         if stuck:
             raise BadInput(
                 f"state {stuck[0]!r} has no action and is no goal; expected add() or goal() for it; "
@@ -131,7 +167,21 @@ class Builder:
             sample_label=self._sample_label,
             weight=self._weight,
         )
-        return UMDP.from_flat(flat, self._discount)
+        if self._figure == "reward":
+            flat = replace(flat, cost=-flat.cost, units=Units(reward=True))
+        if self._avoid and self._figure is not None:
+            raise BadInput(f"there are states to avoid and {self._figure}s; expected one objective")
+        avoid = [self._state[name] for name in self._avoid] or None
+        return UMDP.from_flat(flat, self._discount, self._horizon, self._last(names), avoid)
+
+    def _last(self, names: Sequence[str]) -> Array | None:  # [K, S]
+        """Return the terminal figures of all states, or None if none was given."""
+        if not self._terminal:
+            return None
+        unknown = [name for name in self._terminal if name not in self._state]
+        if unknown:
+            raise BadInput(f"the end in state {unknown[0]!r} has a figure; expected a state of the model")
+        return np.array([self._terminal.get(name, np.zeros(self._samples)) for name in names]).T
 
     def _state_number(self, name: str) -> int:
         return self._state.setdefault(str(name), len(self._state))

@@ -2,11 +2,13 @@
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from rue.diagnosis import diagnose
 from rue.model import UMDP
 from rue.structure import all_states_reach_goal, proper_in
+from rue.units import PLAIN
 
 
 def describe(model: UMDP) -> dict[str, Any]:
@@ -21,6 +23,7 @@ def describe(model: UMDP) -> dict[str, Any]:
         "choices": graph.choices,
         "transitions": graph.transitions,
         "samples": model.samples,
+        **({} if model.units == PLAIN else {"made_of": asdict(model.units)}),
         **({"weights": weights_by_sample(model)} if model.is_weighted else {}),
         "memory": model.nbytes,
         "initial": graph.state_name(graph.initial),

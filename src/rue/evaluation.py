@@ -49,6 +49,8 @@ def evaluate(
 ) -> Evaluation:
     """Compute the expected cost and regret of a policy in every sample of a model or a source.
 
+    Of a model that was made of rewards, or of shifted costs, values are rewards, or costs without the shift.
+
     A time limit, or Ctrl-C, leaves samples out that were not judged by then (`complete` is False). A cache that is
     passed to several calls keeps the optimal values. Threads: all cores unless given; figures do not depend on them.
 
@@ -61,7 +63,9 @@ def evaluate(
             raise BadInput("an executor is given for a model; expected a source, such as rue.Source.from_model(model)")
     run = Run(check_limits(limits), progress, check_cache(cache), check_threads(threads))
     with run.catching_interrupts():
-        return judge_source(model, policy, run, executor) if isinstance(model, Source) else judge(model, policy, run)
+        if isinstance(model, Source):
+            return judge_source(model, policy, run, executor)
+        return judge(model, policy, run).in_figures(model.units)
 
 
 def judge_source(source: Source, policy: Policy, run: Run, executor: Executor | None = None) -> Evaluation:

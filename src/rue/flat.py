@@ -1,8 +1,11 @@
-"""A model as flat arrays, before it is checked: from dense ones, and with a discount."""
+"""A model as flat arrays, before it is checked: from dense ones, with a discount, a horizon, or states to avoid.
+
+Figures that are no costs, such as rewards, become costs here (`units.py`).
+"""
 
 from dataclasses import dataclass, replace
 from itertools import chain, count
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +13,7 @@ from numpy.typing import ArrayLike
 from rue._arrays import Array, pointers
 from rue._check import in_all, index_array, number_array, real_number
 from rue.errors import BadInput
+from rue.units import PLAIN, Units
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +31,7 @@ class Flat:
     action_label: tuple[str, ...] | None = None
     sample_label: tuple[str, ...] | None = None
     weight: ArrayLike | None = None  # [K]
+    units: Units = PLAIN
 
 
 def flat_from_dense(transition: ArrayLike, cost: ArrayLike, goals: ArrayLike) -> Flat:
@@ -48,6 +53,23 @@ def flat_from_dense(transition: ArrayLike, cost: ArrayLike, goals: ArrayLike) ->
     action = arrays["action"]
     prob = table[:, state[choice], action[choice], arrays["successor"]].T
     return Flat(**arrays, prob=prob, cost=price[:, state, action].T, initial=0)
+
+
+def figures_given(transition: ArrayLike, cost: object, reward: object, avoid: object) -> ArrayLike:
+    """Return the costs or rewards that were given; nothing but zeros where the objective is to avoid states."""
+    given = [name for name, value in {"cost": cost, "reward": reward, "avoid": avoid}.items() if value is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        raise BadInput(f"{found} is given; expected one of cost, reward and avoid")
+    if avoid is not None:
+        return np.zeros(number_array("transition", transition).shape[:3])
+    return cast(ArrayLike, cost if reward is None else reward)
+
+
+def all_ends(transition: ArrayLike, goals: ArrayLike, avoid: ArrayLike) -> Array:
+    """Return all states that end an episode: goals, and states to avoid."""
+    states = number_array("transition", transition).shape[-1:] or (0,)
+    return np.append(index_array("goal", goals, states[0]), index_array("avoid", avoid, states[0]))
 
 
 def flat_indices(possible: Array, goals: ArrayLike, needed: str) -> tuple[Array, Array, dict[str, Any]]:
@@ -84,13 +106,9 @@ def discounted(flat: Flat, discount: float) -> Flat:
     wanted = "a number between 0 and 1, both excluded"
     if real_number("discount", discount, wanted, 0, 1) in (0, 1):
         raise BadInput(f"discount is {discount}; expected {wanted}")
-    finite = flat.cost[np.isfinite(flat.cost)]
-    shift = max(0.0, -float(finite.min())) if finite.size else 0.0
-    if shift > 0:
-        flat = _let_goals_wait(replace(flat, cost=flat.cost + shift), shift)
+    flat = _shifted(flat, 1 / (1 - discount))
     ends = flat.trans_ptr[1:]  # the new transition of a choice comes last
-    names = chain(["end"], (f"end {number}" for number in count(2)))
-    end = next(name for name in names if name not in set(flat.state_label or ()))
+    end = new_name("end", flat.state_label)
     return replace(
         flat,
         choice_ptr=np.append(flat.choice_ptr, flat.choice_ptr[-1]),
@@ -101,7 +119,26 @@ def discounted(flat: Flat, discount: float) -> Flat:
     )
 
 
-def _let_goals_wait(flat: Flat, shift: float) -> Flat:
+def new_name(name: str, known: tuple[str, ...] | None) -> str:
+    """Return the name, or with a number behind it if it is taken."""
+    taken = set(known or ())
+    return next(new for new in chain([name], (f"{name} {number}" for number in count(2))) if new not in taken)
+
+
+def _shifted(flat: Flat, steps: float) -> Flat:
+    """Return the model with costs of 0 or more; if they were shifted, goals wait until the episode ends.
+
+    `steps` is the expected number of steps that every policy then takes from the initial state.
+    """
+    finite = flat.cost[np.isfinite(flat.cost)]
+    shift = max(0.0, -float(finite.min())) if finite.size else 0.0
+    if shift == 0:
+        return flat
+    units = replace(flat.units, shift=flat.units.shift + shift, steps=steps)
+    return let_goals_wait(replace(flat, cost=flat.cost + shift, units=units), shift)
+
+
+def let_goals_wait(flat: Flat, shift: float) -> Flat:
     """Give each goal one action, 0, that stays there and pays the shift."""
     actions = np.diff(flat.choice_ptr)
     goals = np.flatnonzero(actions == 0)

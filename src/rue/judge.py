@@ -41,6 +41,7 @@ from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, count_above, exc
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.solution import Run
+from rue.units import PLAIN, Units
 from rue.values import optimal_values
 
 # Relative error of the sweeps that is accepted; beyond it a component is solved directly.
@@ -63,8 +64,8 @@ class _OutOfTime(Exception):
 class Evaluation:
     """A policy's expected cost and regret in each sample; infinite where it may miss the goal."""
 
-    value: Array  # [K] expected cost of the policy
-    optimal: Array  # [K] least expected cost of any policy that knows the sample
+    value: Array  # [K] expected cost of the policy, or reward (see `UMDP.units`)
+    optimal: Array  # [K] the best of any policy that knows the sample
     regret: Array  # [K]
     error: float  # no finite number here is further than this from the truth
     at_most: float  # proved: no regret is above this
@@ -94,6 +95,15 @@ class Evaluation:
     def worst_sample(self) -> int:
         """The sample with the worst regret."""
         return int(self.regret.argmax())
+
+    def in_figures(self, units: Units) -> "Evaluation":
+        """Return the same with values in the figures that the model was made of."""
+        if units == PLAIN:
+            return self
+        value, optimal = (read_only(units.figure(cost)) for cost in (self.value, self.optimal))
+        finite = self.value[np.isfinite(self.value)]
+        rounding = 4 * UNIT_ROUNDOFF * (units.offset + float(finite.max(initial=0.0)))
+        return replace(self, value=value, optimal=optimal, error=self.error + rounding)
 
     @property
     def value_of_knowing(self) -> Array:  # [K]

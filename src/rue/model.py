@@ -22,12 +22,15 @@ from numpy.typing import ArrayLike
 
 from rue import structure_kernels as reach
 from rue._arrays import Array, read_only
-from rue._check import frozen_array, in_all, index_array, labels, whole_number
+from rue._check import frozen_array, in_all, index_array, labels, number_array, whole_number
 from rue._rounding import UNIT_ROUNDOFF
 from rue._text import frozen, plain
 from rue.errors import BadInput, argument
-from rue.flat import Flat, discounted, flat_from_dense
+from rue.flat import Flat, all_ends, discounted, figures_given, flat_from_dense
+from rue.horizon import finite_horizon
+from rue.reach_avoid import NEVER_ARRIVED, reach_avoid
 from rue.structure import all_states_reach_goal, reaching_goal, surely_reaching, visited_states
+from rue.units import PLAIN, Units
 
 # Rows are accepted when they sum to one within this, and then divided by their sum.
 ROW_TOLERANCE = 1e-8
@@ -168,6 +171,7 @@ class UMDP:
     sample_label: tuple[str, ...] | None = None
     scenery: Mapping[str, Array] = field(default_factory=dict)  # [S, K] each: what a map shows, such as currents
     weight: Any = None  # [K] the probability of each sample, for means, quantiles and tails; an array once it is made
+    units: Units = PLAIN  # how the costs follow from the figures that were given
     _memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -175,6 +179,8 @@ class UMDP:
             raise BadInput(f"the graph is a {type(self.graph).__name__}; expected a rue.Graph")
         for name in ("prob", "cost"):
             object.__setattr__(self, name, frozen_array(name, getattr(self, name), np.float64))
+        if not isinstance(self.units, Units):
+            raise BadInput(f"the units are a {type(self.units).__name__}; expected rue.Units")
         object.__setattr__(self, "sample_label", labels("sample", self.sample_label))
         _check_shapes(self)
         object.__setattr__(self, "scenery", _check_scenery(self))
@@ -187,11 +193,15 @@ class UMDP:
     def from_dense(
         cls,
         transition: ArrayLike,
-        cost: ArrayLike,
+        cost: ArrayLike | None = None,
         *,
+        reward: ArrayLike | None = None,
         initial: int = 0,
         goals: ArrayLike = (),
+        avoid: ArrayLike | None = None,
         discount: float | None = None,
+        horizon: int | None = None,
+        terminal: ArrayLike | None = None,
         states: Sequence[str] | None = None,
         actions: Sequence[str] | None = None,
         samples: Sequence[str] | None = None,
@@ -199,12 +209,17 @@ class UMDP:
     ) -> "UMDP":
         """Return a model from `transition[K,S,A,S]` and `cost[K,S,A]` or `cost[K,S,A,S]`.
 
-        A row of zeros in every sample means that there is no such action in that state. With `discount`
-        the problem may go on for ever and costs may be negative (see `with_discount`). `states`, `actions` and
+        A row of zeros in every sample means that there is no such action in that state. `states`, `actions` and
         `samples` are names; `weight[K]` are the probabilities of the samples.
+
+        In place of `cost` there may be a `reward` of the same shape, or `avoid`: then the objective is the probability
+        of reaching `goals` before these states. With `discount` or `horizon`, a number of steps, figures may have
+        either sign; `terminal[S]` or `[K,S]` is the figure of the state where the horizon ends. Results are in the
+        figures that were given (`units.py`).
         """
+        ends = goals if avoid is None else all_ends(transition, goals, avoid)
         flat = replace(
-            flat_from_dense(transition, cost, goals),
+            flat_from_dense(transition, figures_given(transition, cost, reward, avoid), ends),
             initial=_integer("initial", initial),
             state_label=labels("state", states),
             action_label=labels("action", actions),
@@ -212,16 +227,40 @@ class UMDP:
             weight=weight,
         )
         _check_labels("state", flat.state_label, flat.choice_ptr.size - 1)  # a discount adds a state
-        return cls.from_flat(flat, discount)
+        if reward is not None:
+            flat = replace(flat, cost=-flat.cost, units=Units(reward=True))
+        return cls.from_flat(flat, discount, horizon, terminal, avoid)
 
     @classmethod
-    def from_flat(cls, flat: Flat, discount: float | None = None) -> "UMDP":
-        """Return a model from flat arrays; with `discount`, from those of a discounted problem."""
-        if discount is not None:
+    def from_flat(
+        cls,
+        flat: Flat,
+        discount: float | None = None,
+        horizon: int | None = None,
+        terminal: ArrayLike | None = None,
+        avoid: ArrayLike | None = None,
+    ) -> "UMDP":
+        """Return a model from flat arrays of costs, with what else makes the problem (see `from_dense`)."""
+        if avoid is not None:
+            if discount is not None or terminal is not None:
+                raise BadInput("avoid is given with a discount or terminal figures; expected it alone or with horizon=")
+            flat = reach_avoid(flat, avoid)
+            terminal = None if horizon is None else np.full(flat.choice_ptr.size - 1, NEVER_ARRIVED)
+        if horizon is not None:
+            last = None if terminal is None else number_array("terminal", terminal) * (-1 if flat.units.reward else 1)
+            flat = finite_horizon(flat, horizon, discount, last)
+        elif terminal is not None:
+            raise BadInput("terminal is given without a horizon; expected horizon= as well")
+        elif discount is not None:
             flat = discounted(flat, discount)
+        elif flat.units.reward and flat.cost.min(initial=0.0) < 0:
+            raise BadInput(
+                f"a reward is {-float(flat.cost.min()):g}; expected 0 or less without discount= or horizon=, since an "
+                "episode without end would collect it for ever"
+            )
         ends = (flat.initial, flat.state_label, flat.action_label)
         graph = Graph(flat.choice_ptr, flat.action, flat.trans_ptr, flat.successor, *ends)
-        return cls(graph, flat.prob, flat.cost, flat.sample_label, weight=flat.weight)
+        return cls(graph, flat.prob, flat.cost, flat.sample_label, weight=flat.weight, units=flat.units)
 
     def with_discount(self, discount: float) -> "UMDP":
         """Return the same problem with future costs discounted by γ per step, as a shortest path.
@@ -233,7 +272,7 @@ class UMDP:
         graph = self.graph
         flat = Flat(
             graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor,
-            self.prob, self.cost, graph.initial, graph.state_label, graph.action_label,
+            self.prob, self.cost, graph.initial, graph.state_label, graph.action_label, units=self._unshifted(),
         )  # fmt: skip
         ending = UMDP.from_flat(flat, discount)
         layout = {name: value for name, value in graph.layout.items() if name != "domain"}
@@ -241,7 +280,28 @@ class UMDP:
             layout["cell"] = (*layout["cell"], -1)
         scenery = {name: np.vstack([values, values.mean(axis=0)]) for name, values in self.scenery.items()}
         graph = replace(ending.graph, layout=layout)
-        return UMDP(graph, ending.prob, ending.cost, self.sample_label, scenery, self.weight)
+        return UMDP(graph, ending.prob, ending.cost, self.sample_label, scenery, self.weight, ending.units)
+
+    def with_horizon(self, horizon: int, terminal: ArrayLike | None = None) -> "UMDP":
+        """Return the same problem for a number of steps, with time in the names of states (`horizon.py`).
+
+        `terminal[S]`, or `[K,S]`, is paid in the state where it ends. Layout and scenery are left out.
+        """
+        graph = self.graph
+        flat = Flat(
+            graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor,
+            self.prob, self.cost, graph.initial, graph.state_label, graph.action_label, self.sample_label, self.weight,
+            self._unshifted(),
+        )  # fmt: skip
+        return UMDP.from_flat(flat, None, horizon, terminal)
+
+    def _unshifted(self) -> Units:
+        """Return the units, unless costs were shifted already."""
+        if self.units.shift or self.units.constant:
+            raise BadInput(
+                "the costs of the model are shifted already; expected discount= and horizon= where it is made"
+            )
+        return self.units
 
     def subset(self, samples: ArrayLike) -> "UMDP":
         """Return the model with these samples only, in this order. Their weights are divided by their sum."""
@@ -252,7 +312,7 @@ class UMDP:
         scenery = {name: read_only(values[:, index]) for name, values in self.scenery.items()}
         weight = self.weight[index] if self.weight[index].any() else None
         prob, cost = read_only(self.prob[:, index]), read_only(self.cost[:, index])
-        return UMDP(self.graph, prob, cost, labels, scenery, weight)
+        return UMDP(self.graph, prob, cost, labels, scenery, weight, self.units)
 
     def with_weight(self, weight: ArrayLike) -> "UMDP":
         """Return the same samples with other weights: numbers, 0 or more, which are divided by their sum."""
@@ -296,7 +356,7 @@ class UMDP:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
-        return UMDP, (self.graph, self.prob, self.cost, self.sample_label, dict(self.scenery), self.weight)
+        return UMDP, (self.graph, self.prob, self.cost, self.sample_label, dict(self.scenery), self.weight, self.units)
 
     def __repr__(self) -> str:
         return f"UMDP{repr(self.graph).removeprefix('Graph')[:-1]}, {self.samples} samples)"

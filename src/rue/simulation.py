@@ -142,15 +142,16 @@ class Simulation:
     reached: Array  # [episodes] whether the goal was reached before the step limit
     level: float = LEVEL
     paths: "Paths | None" = None  # if they were asked for
+    reward: bool = False  # whether `cost` holds rewards, if the model was made of them
 
     @property
     def mean(self) -> float:
-        """Mean cost; infinite if some episode was cut off, as the mean then says too little."""
-        return float(self.cost.mean()) if self.reached.all() else np.inf
+        """Mean cost or reward; infinite if some episode was cut off, as the mean then says too little."""
+        return float(self.cost.mean()) if self.reached.all() else (-np.inf if self.reward else np.inf)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """A confidence interval for the expected cost. Cut-off episodes leave only its lower end."""
+        """A confidence interval for the expected cost or reward. Cut-off episodes leave only one end of it."""
         from scipy.special import stdtrit  # slow to import, and needed here alone
 
         episodes = self.cost.size
@@ -159,12 +160,15 @@ class Simulation:
         spread = float(self.cost.std(ddof=1)) / np.sqrt(episodes)
         half = float(stdtrit(episodes - 1, 0.5 + 0.5 * self.level)) * spread
         centre = float(self.cost.mean())
-        return (centre - half, centre + half if self.reached.all() else np.inf)
+        if self.reached.all():
+            return (centre - half, centre + half)
+        return (-np.inf, centre + half) if self.reward else (centre - half, np.inf)
 
     def __repr__(self) -> str:
         low, high = self.interval
+        figure = "reward" if self.reward else "cost"
         return (
-            f"Simulation({self.cost.size} episodes, mean cost {self.mean:.6g}, {self.level:.0%} interval "
+            f"Simulation({self.cost.size} episodes, mean {figure} {self.mean:.6g}, {self.level:.0%} interval "
             f"[{low:.6g}, {high:.6g}], {int((~self.reached).sum())} cut off)"
         )
 
@@ -204,13 +208,14 @@ def simulate(
 
     run(np.empty(0, np.int64))
     if not paths:
-        return Simulation(cost, steps, reached)
+        return Simulation(model.units.episode(cost, steps), steps, reached, reward=model.units.reward)
     total = int(steps.sum())
     check_memory(f"the paths of {total} steps", 64 * total, argument("max_steps= or episodes= with a smaller number"))
     generator.bit_generator.state = before  # the same episodes again, now that their lengths are known
     taken = np.empty(total, np.int64)
     run(taken)
-    return Simulation(cost, steps, reached, paths=_paths(model, policy, sample, steps, Record(start, taken)))
+    found = _paths(model, policy, sample, steps, Record(start, taken))
+    return Simulation(model.units.episode(cost, steps), steps, reached, paths=found, reward=model.units.reward)
 
 
 def _paths(model: UMDP, policy: Policy, sample: int, steps: Array, record: Record) -> Paths:

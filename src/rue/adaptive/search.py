@@ -385,7 +385,7 @@ class AdaptiveSearch:
         if not isinstance(found, Certificate):
             return found
         self.update_game()
-        lower = float(found.value[0] + self.offset @ found.belief)
+        lower = max(float(found.value[0] + self.offset @ found.belief), 0.0)
         if lower > self.lower or self._is_closed(lower, self.upper, gap, AIM):
             self.lower = self.proof_value = lower
             self.proof, self.anchor, self.written, self.hull_root = found, found.belief, True, NONE

@@ -12,7 +12,7 @@ import typer
 
 import rue
 from rue import parsing
-from rue.cli.facts import diagnosis_of_solution, is_solved, solution_facts, verdict_facts
+from rue.cli.facts import diagnosis_of_solution, is_solved, objective_facts, solution_facts, verdict_facts
 from rue.cli.options import Json, Model, Test, TestSeed, option
 from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import at_least, at_most, console, distinct, number, percent, print_json, print_table, say
@@ -204,7 +204,7 @@ class MethodComparison:
         solution, regret = self.solutions[place], self.solutions[place].max_regret
         best = min(other.max_regret.upper for other in self.solutions)
         if self.verdicts is None:
-            last = [*map(number, (solution.mean_regret, solution.tail(USUAL_TAIL))), at_most(solution.objective.upper)]
+            last = [*map(number, (solution.mean_regret, solution.tail(USUAL_TAIL))), self._objective(solution)]
         else:
             test = self.verdicts[place]
             last = [*map(number, (test.max_regret, test.mean_regret, test.tail(USUAL_TAIL)))]
@@ -217,6 +217,10 @@ class MethodComparison:
             f"{solution.seconds:.3f}",
             solution.status.value,
         ]
+
+    def _objective(self, solution: Solution) -> str:
+        facts = objective_facts(self.model, solution)
+        return number(facts["lower"]) if facts["measures"].endswith("reward") else at_most(facts["upper"])
 
     def write_page(self, path: Path) -> None:
         """Write all of it as a page."""

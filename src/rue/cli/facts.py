@@ -28,7 +28,7 @@ def solution_facts(model: UMDP | Source, solution: Solution) -> dict[str, Any]:
         "solver": solution.solver.name,
         "parameters": asdict(solution.solver),
         "status": solution.status.value,
-        "objective": {"measures": solution.solver.measures, **asdict(solution.objective)},
+        "objective": objective_facts(model, solution),
         "max_regret": asdict(solution.max_regret),
         "gap": solution.gap,
         **spread_facts(solution),
@@ -40,6 +40,15 @@ def solution_facts(model: UMDP | Source, solution: Solution) -> dict[str, Any]:
     }
 
 
+def objective_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
+    """Return what the solver optimises and the bounds on it, in the figures that the model was made of."""
+    measures, objective = solution.solver.measures, solution.objective
+    if not measures.endswith("cost"):  # regrets are the same in all figures
+        return {"measures": measures, **asdict(objective)}
+    lower, upper = model.units.ends(objective.lower, objective.upper)
+    return {"measures": measures.removesuffix("cost") + model.units.name, "lower": lower, "upper": upper}
+
+
 def verdict_facts(model: UMDP, verdict: Evaluation, tail: float = USUAL_TAIL) -> dict[str, Any]:
     """Return an evaluation as `--json` prints it."""
     return {
@@ -49,6 +58,7 @@ def verdict_facts(model: UMDP, verdict: Evaluation, tail: float = USUAL_TAIL) ->
         "error": verdict.error,
         "samples": [model.sample_name(k) for k in range(model.samples)],
         **({"weight": verdict.weight.tolist()} if model.is_weighted else {}),
+        "figure": model.units.name,
         "value": verdict.value.tolist(),
         "optimal": verdict.optimal.tolist(),
         "regret": verdict.regret.tolist(),

@@ -196,12 +196,17 @@ def verify(
     except rue.NotProved as error:
         complain(f"{solution}: {error}")
         raise typer.Exit(1) from None
+    if certificate.objective == "cost":
+        proved = umdp.units.figure(proved)
     if as_json:
         facts = {"objective": certificate.objective, "bound": proved, "points": certificate.points}
         print_json({"model": model, "solution": solution, **facts})
         return
-    what = "max regret" if certificate.objective == "regret" else "worst-case cost"
-    say(f"proved: no policy has a {what} below {at_least(proved)} ({certificate.points} points, worked out again)")
+    least = f"below {at_least(proved)}"
+    what = {"regret": f"max regret {least}", "cost": f"worst-case cost {least}"}[certificate.objective]
+    if certificate.objective == "cost" and umdp.units.reward:
+        what = f"worst-case reward above {number(proved)}"
+    say(f"proved: no policy has a {what} ({certificate.points} points, worked out again)")
 
 
 def simulate(
@@ -239,7 +244,7 @@ def simulate(
         print_json({"model": model, "policy": policy, "paths": written.file, **facts})
         raise typer.Exit(written.tell())
     say(
-        f"sample {facts['sample']}: mean cost {number(runs.mean)} over {episodes} episodes, "
+        f"sample {facts['sample']}: mean {umdp.units.name} {number(runs.mean)} over {episodes} episodes, "
         f"{runs.level:.0%} interval [{number(low)}, {number(high)}]; exact {number(facts['exact_cost'])}; "
         f"mean steps {number(facts['mean_steps'])}; {facts['cut_off']} cut off"
     )
@@ -261,28 +266,31 @@ def _print_solution(model: UMDP | Source, solution: Solution, facts: Mapping[str
         "quantiles": quantiles,
         "status": solution.status.value,
         "solver": str(solution.solver),
-        "objective": _objective(solution),
+        "objective": _objective(solution, facts["objective"]),
         "seconds": f"{solution.seconds:.3g}",
     })  # fmt: skip
     weights = {"weight": solution.weight} if solution.weight else {}
     print_samples(names, {**weights, "regret": solution.regret})
 
 
-def _objective(solution: Solution) -> str:
-    """Return what the solver minimises and the bounds on it, in words."""
-    low, high = solution.objective.lower, solution.objective.upper
+def _objective(solution: Solution, facts: Mapping[str, Any]) -> str:
+    """Return what the solver optimises and the bounds on it, in words."""
+    low, high = facts["lower"], facts["upper"]
     steps = getattr(solution.solver, "steps", None)
     change = "" if steps is None else f", if the sample may change every {'step' if steps == 1 else f'{steps} steps'}"
-    close = math.isfinite(high) and high - low <= 1e-6 * max(1.0, high)
+    close = high - low <= 1e-6 * max(1.0, abs(high))
+    if facts["measures"].endswith("reward"):
+        most = "" if close else f"; the most is at most {at_most(high)}"
+        return f"{facts['measures']}{change}: at least {at_least(low)}{most}"
     least = "" if close else f"; the least is at least {at_least(low)}"
-    return f"{solution.solver.measures}{change}: at most {at_most(high)}{least}"
+    return f"{facts['measures']}{change}: at most {at_most(high)}{least}"
 
 
 def _print_verdict(facts: Mapping[str, Any], *, knowledge: bool) -> None:
     """Print an evaluation; with `knowledge`, also what it is worth to know the true sample."""
     names = facts["samples"]
     figures = {"weight": facts["weight"]} if "weight" in facts else {}
-    figures |= {"cost": facts["value"], "optimal": facts["optimal"], "regret": facts["regret"]}
+    figures |= {facts.get("figure", "cost"): facts["value"], "optimal": facts["optimal"], "regret": facts["regret"]}
     print_samples(names, figures | ({"worth knowing": facts["value_of_knowing"]} if knowledge else {}))
     tail, quantiles = spread_words(facts)
     say(

@@ -76,7 +76,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 def number(value: float) -> str:
     """Return a figure in five digits."""
-    return "∞" if math.isinf(value) else f"{value:.5g}"
+    return ("∞" if value > 0 else "−∞") if math.isinf(value) else f"{value:.5g}"
 
 
 def percent(fraction: float) -> str:
@@ -88,7 +88,7 @@ def percent(fraction: float) -> str:
 
 def at_least(value: float) -> str:
     """Return a proved lower bound, rounded down so that the printed number is proved too."""
-    return "∞" if math.isinf(value) else rounded(value, 5, ROUND_FLOOR)
+    return number(value) if math.isinf(value) else rounded(value, 5, ROUND_FLOOR)
 
 
 def at_most(value: float) -> str:

@@ -30,6 +30,7 @@ from rue.formats.writing import write_atomically
 from rue.model import GRAPH_FIELDS, UMDP, Graph
 from rue.policy import POLICY_FIELDS, Policy
 from rue.solution import Interval, Solution, Solver, Status, TracePoint
+from rue.units import PLAIN, Units
 
 FORMAT = "rue"
 VERSION = 2
@@ -179,6 +180,7 @@ def _pack_model(model: UMDP) -> tuple[dict[str, Any], dict[str, Array]]:
     header, arrays = _pack_graph(model.graph)
     scenery = {f"scenery_{number}": values for number, values in enumerate(model.scenery.values())}
     header |= {"sample_label": model.sample_label, "scenery": list(model.scenery)}
+    header |= {} if model.units == PLAIN else {"units": asdict(model.units)}
     weight = {"weight": model.weight} if model.is_weighted else {}
     return header, {**arrays, "prob": model.prob, "cost": model.cost, **weight, **scenery}
 
@@ -186,7 +188,7 @@ def _pack_model(model: UMDP) -> tuple[dict[str, Any], dict[str, Array]]:
 def _unpack_model(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> UMDP:
     scenery = {name: arrays[f"scenery_{number}"] for number, name in enumerate(header.get("scenery", ()))}
     numbers = (arrays["prob"], arrays["cost"], header["sample_label"], scenery, arrays.get("weight"))
-    return UMDP(_unpack_graph(header, arrays), *numbers)
+    return UMDP(_unpack_graph(header, arrays), *numbers, Units(**header.get("units", {})))
 
 
 def _pack_policy(policy: Policy) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -1,0 +1,67 @@
+"""The figures that people give, and the costs that the solvers minimise.
+
+Solvers minimise expected costs, 0 or more. People also have rewards, or costs of either sign. So a model may be made of
+other figures, and remembers how:
+
+    cost of a step  =  ± figure + shift             − for rewards; the shift is the same for all steps
+
+With a shift every policy takes the same number of steps in expectation, so it pays the same amount more:
+
+    V  =  ± figure of the policy + offset           offset = constant + shift · steps
+
+Regrets are differences of two such values, and are the same in both. What people see is in their own figures:
+`rue.evaluate`, `rue.simulate`, objectives that are values, tables and JSON.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rue._arrays import Array
+from rue._check import flag, real_number
+
+
+@dataclass(frozen=True)
+class Units:
+    """How the costs of a model follow from the figures that were given."""
+
+    reward: bool = False  # the figures are to be large: costs are their negatives
+    shift: float = 0.0  # added to the cost of each step
+    steps: float = 0.0  # expected number of steps of every policy from the initial state, if there is a shift
+    constant: float = 0.0  # added to the cost of each episode
+
+    def __post_init__(self) -> None:
+        flag("reward", self.reward)
+        for name in ("shift", "steps", "constant"):
+            number = real_number(f"{name} of the units", getattr(self, name), "0 or more, and finite", 0, 1e300)
+            object.__setattr__(self, name, number)
+
+    @property
+    def offset(self) -> float:
+        """What every policy pays more than its figure."""
+        return self.constant + self.shift * self.steps
+
+    @property
+    def name(self) -> str:
+        """What the figures are called."""
+        return "reward" if self.reward else "cost"
+
+    def figure(self, cost: Any) -> Any:
+        """Return the figure of an expected cost from the initial state, or of an array of them."""
+        return self._signed(cost - self.offset)
+
+    def episode(self, cost: Array, steps: Array) -> Array:
+        """Return the figures of single episodes."""
+        return np.asarray(self._signed(cost - self.shift * steps - self.constant))
+
+    def ends(self, lower: float, upper: float) -> tuple[float, float]:
+        """Return an interval of costs as one of figures."""
+        low, high = self.figure(lower), self.figure(upper)
+        return (high, low) if self.reward else (low, high)
+
+    def _signed(self, number: Any) -> Any:
+        return 0.0 - number if self.reward else number + 0.0  # no negative zero
+
+
+PLAIN = Units()
