@@ -1337,7 +1337,7 @@ def press(progress):
         pressed.append(progress.stage)
         os.kill(os.getpid(), signal.SIGINT)
 
-model = rue.domains.Disaster(width=150, height=150, seed=1).sample(15, seed=1)
+model = rue.domains.Disaster(width=80, height=80, seed=1).sample(15, seed=1)
 solution = rue.solve(model, rue.Regret(), progress=press)
 rue.save(path, solution)
 print(json.dumps({"pressed": pressed, "states": solution.policy.graph.states}))
@@ -1349,7 +1349,7 @@ def test_ctrl_c_ends_the_search_with_a_policy(stage, tmp_path):
     done = in_a_process(stage, tmp_path / "s.rue", script=INTERRUPTED)
     assert (done.status, done.err) == (0, "")
     assert len(done.json["pressed"]) == 1
-    assert done.json["states"] == 150 * 150
+    assert done.json["states"] == 80 * 80
     solution = rue.load(tmp_path / "s.rue")
     assert solution.status is rue.Status.INTERRUPTED
     assert len(solution.regret) == 15
@@ -1376,7 +1376,7 @@ cli.main()
 
 
 def test_ctrl_c_on_the_command_line_writes_the_best_policy_so_far(tmp_path):
-    model = "disaster:width=150,height=150,samples=15,seed=1"
+    model = "disaster:width=80,height=80,samples=15,seed=1"
     arguments = ["solve", model, "-o", tmp_path / "s.rue", "--json"]
     done = in_a_process(*arguments, script=INTERRUPTED_COMMAND, PRESSES="1")
     assert (done.status, done.err) == (1, "")

@@ -53,6 +53,8 @@ LITTLE, IDLE_ROUNDS = 1e-3, 3
 LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.MEMORY_LIMIT, Status.INTERRUPTED)
 # The judge's error is no gap, up to these parts of the upper bound and of the largest optimal value.
 JUDGED, JUDGED_VALUE = 1e-6, 1e-9
+# Nor are errors of this size, which underflow leaves where nothing costs anything.
+TINY = 1e-200
 # Time that is kept for the judge, as a multiple of what it took.
 JUDGING = 1.5
 
@@ -214,7 +216,7 @@ class SolverInParts(Solver):
 
 def judges_room(error: float, upper: float, optimal: float) -> float:
     """Return how much of the difference of the bounds may be the judge's error, with the largest optimal value."""
-    return min(2 * error, max(JUDGED * upper, JUDGED_VALUE * optimal))
+    return min(2 * error, max(JUDGED * upper, JUDGED_VALUE * optimal, TINY))
 
 
 def at_most(verdict: Evaluation, objective: str, cap: Array) -> float:

@@ -63,9 +63,8 @@ def evaluate(
             raise BadInput("an executor is given for a model; expected a source, such as rue.Source.from_model(model)")
     run = Run(check_limits(limits), progress, check_cache(cache), check_threads(threads))
     with run.catching_interrupts():
-        if isinstance(model, Source):
-            return judge_source(model, policy, run, executor)
-        return judge(model, policy, run).in_figures(model.units)
+        found = judge_source(model, policy, run, executor) if isinstance(model, Source) else judge(model, policy, run)
+        return found.in_figures(model.units)
 
 
 def judge_source(source: Source, policy: Policy, run: Run, executor: Executor | None = None) -> Evaluation:

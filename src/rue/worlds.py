@@ -28,6 +28,7 @@ from rue.build import Counts, from_counts
 from rue.errors import BadInput
 from rue.formats import endings, load
 from rue.model import UMDP, Graph, check_model
+from rue.units import PLAIN, Units
 
 # A block has so many samples, unless it is told: fewer where its probabilities would be more numbers than this.
 MOST_SAMPLES, MOST_NUMBERS = 1000, 2_000_000
@@ -227,6 +228,11 @@ class Source:
     def total_weight(self) -> float:
         """The sum of the weights that `block_weight` returns, over all blocks."""
         return 1.0 if self.model is not None else float((self.size if self.weight is None else self.weight).sum())
+
+    @property
+    def units(self) -> Units:
+        """What the values are in: the figures of the model that it was made of, else the costs of its blocks."""
+        return PLAIN if self.model is None else self.model.units
 
     def block_of(self, samples: Array) -> Array:
         """Return the block of each sample."""

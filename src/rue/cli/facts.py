@@ -40,7 +40,7 @@ def solution_facts(model: UMDP | Source, solution: Solution) -> dict[str, Any]:
     }
 
 
-def objective_facts(model: UMDP, solution: Solution) -> dict[str, Any]:
+def objective_facts(model: UMDP | Source, solution: Solution) -> dict[str, Any]:
     """Return what the solver optimises and the bounds on it, in the figures that the model was made of."""
     measures, objective = solution.solver.measures, solution.objective
     if not measures.endswith("cost"):  # regrets are the same in all figures
