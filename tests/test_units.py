@@ -223,3 +223,11 @@ def test_a_builder_refuses_two_kinds_of_figures():
     with pytest.raises(rue.BadInput, match="the units are a dict"):
         model = farm().build()
         rue.UMDP(model.graph, model.prob, model.cost, units={})
+
+
+def test_paths_are_in_figures():
+    model = farm().build()
+    policy = rue.solve(model, rue.Average(), bound=False).policy
+    runs = rue.simulate(model, policy, sample=0, episodes=20, seed=1, paths=True)
+    assert np.add.reduceat(runs.paths.cost, runs.paths.ptr[:-1]) == pytest.approx(runs.cost, abs=1e-12)
+    assert runs.paths.to_csv().startswith("episode,step,node,state,action,reward,belief wet,belief dry\n")

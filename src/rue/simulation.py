@@ -65,9 +65,9 @@ class Paths:
 
     @property
     def cost(self) -> Array:  # [R]
-        """What the action cost; 0 at the end."""
-        cost = np.zeros(self.entry.size)
-        cost[self.entry >= 0] = self.model.cost[self.choice[self.entry >= 0], self.sample]
+        """What the action cost, or its reward (`UMDP.units`); 0 at the end."""
+        cost, acts = np.zeros(self.entry.size), self.entry >= 0
+        cost[acts] = self.model.units.step(self.model.cost[self.choice[acts], self.sample])
         return cost
 
     @cached_property
@@ -94,8 +94,8 @@ class Paths:
         """Return a table with a row for each visit: names, costs, and the belief in each sample."""
         graph, text = self.model.graph, StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        names = [self.model.sample_name(k) for k in range(self.model.samples)]
-        writer.writerow(["episode", "step", "node", "state", "action", "cost", *(f"belief {name}" for name in names)])
+        beliefs = [f"belief {self.model.sample_name(k)}" for k in range(self.model.samples)]
+        writer.writerow(["episode", "step", "node", "state", "action", self.model.units.name, *beliefs])
         columns = (self.episode, self.step, self.node, self.state, self.action, self.cost)
         for row, belief in zip(zip(*(column.tolist() for column in columns), strict=True), self.belief, strict=True):
             episode, step, node, state, action, cost = row

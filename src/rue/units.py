@@ -51,6 +51,10 @@ class Units:
         """Return the figure of an expected cost from the initial state, or of an array of them."""
         return self._signed(cost - self.offset)
 
+    def step(self, cost: Array) -> Array:
+        """Return the figures of single steps."""
+        return np.asarray(self._signed(cost - self.shift))
+
     def episode(self, cost: Array, steps: Array) -> Array:
         """Return the figures of single episodes."""
         return np.asarray(self._signed(cost - self.shift * steps - self.constant))
