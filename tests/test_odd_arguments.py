@@ -231,8 +231,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }  # fmt: skip
 # Results: rue makes them, and their fields are what they are. Errors take any words.
 NOT_CALLED = {
-    "BadFile", "BadInput", "Contradiction", "Diagnosis", "Evaluation", "Explanation", "FrontierPoint", "Interval", "NotProved",
-    "NotSolved", "OptimalValues", "Outcome", "Progress", "RueError", "Run",
+    "BadFile", "BadInput", "Contradiction", "Diagnosis", "Evaluation", "Explanation", "FrontierPoint", "Interval",
+    "NotProved", "NotSolved", "OptimalValues", "Outcome", "Progress", "RueError", "Run",
     "Simulation", "Solution", "Solver", "SolverFailed", "Status", "save", "domains", "theory",
 }  # fmt: skip
 
