@@ -229,5 +229,5 @@ def test_paths_are_in_figures():
     model = farm().build()
     policy = rue.solve(model, rue.Average(), bound=False).policy
     runs = rue.simulate(model, policy, sample=0, episodes=20, seed=1, paths=True)
-    assert np.add.reduceat(runs.paths.cost, runs.paths.ptr[:-1]) == pytest.approx(runs.cost, abs=1e-12)
+    assert np.add.reduceat(runs.paths.cost, runs.paths.episode_ptr[:-1]) == pytest.approx(runs.cost, abs=1e-12)
     assert runs.paths.to_csv().startswith("episode,step,node,state,action,reward,belief wet,belief dry\n")
