@@ -9,7 +9,7 @@
     domain = "disaster"
     sizes = [{ width = 4, height = 4 }, { width = 8, height = 8 }]
     seeds = 25                        # 0 to 24; or a list of seeds
-    samples = 15
+    samples = 15                      # or a list, [15, 150, 1500]: each problem with so many
     pool = 1000                       # draw this number and choose the samples out of them
     by = "coverage"
     test = 100                        # fresh draws
@@ -32,6 +32,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ class Problems:
     name: str = ""  # of its tables, if not that of the domain or of the file
     sizes: Sequence[Mapping[str, Any]] = ({},)
     seeds: int | list[int] | None = None
-    samples: int | None = None
+    samples: int | list[int] | None = None
     pool: int | None = None
     by: str = "coverage"
     test: int | str | None = None
@@ -170,9 +171,9 @@ class Problems:
             raise BadInput(f"sizes is {sizes!r}; expected a list of tables such as {{ width = 8, height = 8 }}")
         if any("seed" in size for size in sizes):
             raise BadInput("seed is given in sizes; expected the seeds as seeds = 25, or a list of whole numbers")
-        least = TRAINING if self.samples is None else whole_number("samples", self.samples, 1)
-        if self.pool is not None and whole_number("pool", self.pool, 1) < least:
-            raise BadInput(f"pool is {self.pool}; expected as many as the {least} samples chosen out of it, or more")
+        most = max(TRAINING if count is None else count for count in self._counts())
+        if self.pool is not None and whole_number("pool", self.pool, 1) < most:
+            raise BadInput(f"pool is {self.pool}; expected as many as the {most} samples chosen out of it, or more")
         one_of("way to select samples", self.by, WAYS)
         if self.pool is None and self.by != "coverage":
             raise BadInput(f"by is {self.by!r} and there is no pool; expected a pool to choose the samples from")
@@ -192,26 +193,44 @@ class Problems:
             path = _file(folder, self.model)
             yield problem(path.stem, "", str(path), (path,))
             return
-        drawn = {"samples": self.samples, "pool": self.pool, "by": self.by if self.pool else None}
-        extra = "".join(f",{key}={value}" for key, value in drawn.items() if value is not None)
         shared = _shared(self.sizes) if own_name else set()
-        for size in self.sizes:
+        for size, samples in product(self.sizes, self._counts()):
+            drawn = {"samples": samples, "pool": self.pool, "by": self.by if self.pool else None}
+            extra = "".join(f",{key}={value}" for key, value in drawn.items() if value is not None)
+            words = ", ".join(filter(None, (_size_in_words(size, shared), self._count_in_words(samples))))
             for seed in self._seeds():
                 domain = parsing.make_domain(str(self.domain), {**size, "seed": seed})
-                for count in (self.samples, self.pool, self.test):
+                for count in (samples, self.pool, self.test):
                     if isinstance(count, int):
                         domain.check_samples(count)
                 files = _domain_files(folder, domain)
                 whole: dict[str, Any] = {name: str(path) for name, path in files.items()}
                 model = replace(domain, **whole).spec + extra
-                yield problem(domain.name, _size_in_words(size, shared), model, tuple(files.values()))
+                yield problem(domain.name, words, model, tuple(files.values()))
 
     @property
     def count(self) -> int:
         """Return the number of problems."""
         if self.model:
             return 1
-        return len(self.sizes) * (self.seeds if isinstance(self.seeds, int) else len(self.seeds or ()))
+        seeds = self.seeds if isinstance(self.seeds, int) else len(self.seeds or ())
+        return len(self.sizes) * len(self._counts()) * seeds
+
+    def _counts(self) -> Sequence[int | None]:
+        """Return the numbers of samples; None stands for the usual one."""
+        given: Any = self.samples
+        if given is None or not isinstance(given, list | tuple):
+            return [None if given is None else whole_number("samples", given, 1)]
+        counts = [whole_number("samples", count, 1) for count in given]
+        if not counts or len(set(counts)) < len(counts):
+            raise BadInput(f"samples is {given!r}; expected a whole number, or a list of different ones")
+        return counts
+
+    def _count_in_words(self, samples: int | None) -> str:
+        """Return `15 samples`, or `15 of 1000 by coverage`, if there are problems with other numbers."""
+        if not isinstance(self.samples, list | tuple):
+            return ""
+        return f"{samples} samples" if self.pool is None else f"{samples} of {self.pool} by {self.by}"
 
     def _seeds(self) -> Sequence[int]:
         if isinstance(self.seeds, int) and not isinstance(self.seeds, bool):
