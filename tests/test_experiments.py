@@ -214,6 +214,18 @@ def test_a_file_that_a_domain_cannot_read_is_told_before_anything_runs(tmp_path,
         read_spec(glider_spec(tmp_path, size, test))
 
 
+def test_several_numbers_of_samples_are_several_sizes(tmp_path):
+    text = 'methods = ["average"]\n[[problems]]\ndomain = "medical"\nseeds = 2\nsamples = [3, 5]\n'
+    (tmp_path / "a.toml").write_text(text)
+    tasks = read_spec(tmp_path / "a.toml").tasks()
+    assert [task.problem.size for task in tasks] == ["3 samples"] * 2 + ["5 samples"] * 2
+    assert "samples=5" in tasks[-1].problem.model
+    (tmp_path / "a.toml").write_text(text + "pool = 9\n")
+    assert read_spec(tmp_path / "a.toml").tasks()[0].problem.size == "3 of 9 by coverage"
+    (tmp_path / "a.toml").write_text(text.replace("[3, 5]", "3"))
+    assert read_spec(tmp_path / "a.toml").tasks()[0].problem.size == ""
+
+
 def test_problems_without_files_have_no_contents(spec):
     tasks = read_spec(spec).tasks()
     assert {(task.problem.contents, task.problem.files) for task in tasks} == {("", ())}
@@ -271,6 +283,10 @@ def test_problems_without_files_have_no_contents(spec):
         ("width = 3,", "seed = 3,", "table 1: seed is given in sizes; expected the seeds as seeds = 25"),
         ("samples = 4", "samples = 0", "table 1: samples is 0; expected a whole number, 1 or more"),
         ("pool = 20", "pool = 3", "table 1: pool is 3; expected as many as the 4 samples"),
+        ("samples = 4", "samples = [4, 30]", "table 1: pool is 20; expected as many as the 30 samples"),
+        ("samples = 4", "samples = []", "table 1: samples is []; expected a whole number, or a list of different ones"),
+        ("samples = 4", "samples = [4, 4]", "table 1: samples is [4, 4]; expected a whole number, or a list"),
+        ("samples = 4", "samples = [0]", "table 1: samples is 0; expected a whole number, 1 or more"),
         ("seeds = [7]", "seeds = [7]\npool = 14", "table 2: pool is 14; expected as many as the 15 samples"),
         ("pool = 20", 'pool = 20\nby = "foo"', "table 1: unknown way to select samples 'foo'"),
         ("pool = 20", 'by = "random"', "table 1: by is 'random' and there is no pool"),

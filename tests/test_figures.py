@@ -235,6 +235,19 @@ def test_all_pictures_become_files(results, tmp_path):
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
+def test_regret_over_training_samples(tmp_path):
+    runs = [
+        record(method, f"samples={n}{by},seed=1", 2.0, 4.0 / n, size=f"{n}{by}", samples=["a"] * n)
+        for method in ("mixture", "adaptive") for n in (15, 150) for by in ("", ",pool=200,by=coverage")
+    ]  # fmt: skip
+    (picture,) = [one for one in draw_experiment(Results.of(runs)) if one.name == "samples"]
+    (axes,) = picture.figure.axes
+    assert [line.get_xdata().tolist() for line in axes.lines] == [[15, 150]] * 4
+    assert [line.get_linestyle() == "None" for line in axes.lines] == [False, True] * 2
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [4 / 15, 4 / 150])
+    save_figure(picture.figure, tmp_path / "x.svg")
+
+
 @pytest.mark.parametrize("runs", [
     [record("best", "a", 1.0, size="")],
     [record("best", "a", None), record("best", "b", 1.0, size="5×5")],

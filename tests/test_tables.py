@@ -215,6 +215,19 @@ class TestTables:
         assert cell(table(tables, "train by size"), "adaptive", "10×10").text == "–"
         assert cell(table(tables, "seconds by size"), "reg-d1", "4×4").text == "2.00"
 
+    def test_regrets_over_training_samples_are_not_divided(self):
+        runs = [
+            record("reg-d1", f"samples={n},seed={seed}", 2.0, 4.0 * seed / n, size=f"{n} samples", samples=["a"] * n)
+            for n in (15, 150) for seed in (1, 2)
+        ]  # fmt: skip
+        tables = make_tables(Results.of(runs))
+        shown = table(tables, "max regret by samples")
+        assert shown.columns == ("method", "15 samples (2)", "150 samples (2)")
+        assert [one.text for one in shown.rows[0].cells] == ["0.4", "0.04"]
+        assert table(tables, "regret of 99 % by samples").rows[0].cells[0].text == "0.4"
+        alike = make_tables(Results.of(runs[:2]))
+        assert not [one for one in alike if one.kind.endswith("by samples")]
+
     def test_mean_tail_and_quantile_are_divided_like_the_maximum(self):
         spread = {"mean": 1.0, "tail 0.1": 1.5, "quantile 0.9": 1.75, "quantile 0.99": 2.0}
         tested = {"max_regret": 4.0, "regret": [4.0, 0.0], "spread": spread}

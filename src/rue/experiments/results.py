@@ -45,6 +45,7 @@ class Group:
     problem_size: tuple[str, ...]  # [problem]
     sizes: tuple[str, ...]  # from small to large
     states: Array  # [problem], NaN if no record has it
+    planned: Array  # [problem] how many samples were planned with, NaN if no record has it
     train: Array  # max regret on the training samples
     test: Array  # max regret on the test samples
     proved: Array  # lower bound of the run on the max regret of every policy
@@ -64,6 +65,11 @@ class Group:
     def normalised_spread(self, samples: Samples, name: str) -> Array:
         """Return the mean, a tail or a quantile of regret, divided as the max regret is."""
         return _divided(self.spread[samples, name], self._of_reference(samples))
+
+    @property
+    def varies_samples(self) -> bool:
+        """Return whether some problems were planned with more samples than others, and judged on test samples."""
+        return self.has_test and np.unique(self.planned[~np.isnan(self.planned)]).size > 1
 
     @property
     def has_test(self) -> bool:
@@ -173,6 +179,7 @@ class StoredRun:
             self.limit = float(task["seconds"])
             self.problem = " | ".join(filter(None, (task["model"], task["test"], task["contents"])))  # unique
             self.states = float(record.get("states", math.nan))
+            self.planned = float(len(record["samples"])) if "samples" in record else math.nan
             self.processor = str(record.get("machine", {}).get("processor", ""))
             known: Record = {"max_regret": [math.nan] * 2, "seconds": math.nan} if failed else record
             self.proved, self.train = map(float, known["max_regret"])
@@ -230,10 +237,12 @@ def _group(name: str, runs: Sequence[StoredRun], reference: Sequence[str]) -> Gr
     methods = sorted(short, key=lambda one: _method_order(one, short[one], reference))
     named = tuple(one for one in methods if short[one] in reference or one in reference)
     states: dict[str, float] = {}
+    planned: dict[str, float] = {}
     size: dict[str, str] = {}
     for run in runs:
         size[run.problem] = run.size
         states[run.problem] = states.get(run.problem, math.nan) if math.isnan(run.states) else run.states
+        planned[run.problem] = planned.get(run.problem, math.nan) if math.isnan(run.planned) else run.planned
     sizes = sorted(set(size.values()), key=lambda one: _size_order(one, [states[p] for p in size if size[p] == one]))
     problems = sorted(size, key=lambda one: (sizes.index(size[one]), _natural(one)))
     row = {problem: number for number, problem in enumerate(problems)}
@@ -256,6 +265,7 @@ def _group(name: str, runs: Sequence[StoredRun], reference: Sequence[str]) -> Gr
         problem_size=tuple(size[problem] for problem in problems),
         sizes=tuple(sizes),
         states=np.array([states[problem] for problem in problems]),
+        planned=np.array([planned[problem] for problem in problems]),
         status=status,
         processors=tuple(sorted({run.processor for run in runs if run.processor})),
         spread=spreads,

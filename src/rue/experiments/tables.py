@@ -45,6 +45,8 @@ def make_tables(results: Results, published: Published | None = None) -> list[Ta
         tables += [*_spread(group), *_orders(group, figures)]
         if len(group.sizes) > 1:
             tables += _by_size(group)
+        if group.varies_samples:
+            tables += _by_samples(group)
         if len(group.methods) > 1 and len(group.problems) > 1:
             tables += _p_values(group)
     return tables
@@ -139,6 +141,35 @@ def _by_size(group: Group) -> list[Table]:
     ]
     took = "Mean seconds of the solver."
     return [*regrets, table("seconds", "seconds by size", took, group.seconds, _mean_seconds_text)]
+
+
+def _by_samples(group: Group) -> list[Table]:
+    """Return the regrets on test samples, as they are, over what was planned with: the maximum, the mean, and 99 %."""
+    figures = {
+        "max regret": group.test,
+        "mean regret": group.spread["test", "mean"],
+        "regret of 99 %": group.spread["test", "quantile 0.99"],
+    }
+    caption = (
+        "Mean over problems of the {} on the test samples, by the samples that were planned with; not divided. With "
+        "more problems for some columns than for others, columns cannot be compared."
+    )
+    tables = []
+    for what, numbers in figures.items():
+        columns = {
+            f"{size} ({int(group.of_size(size).sum())})": _moments(numbers[group.of_size(size)], _three_digits)
+            for size in group.sizes
+        }
+        title = f"{what}, test, by training samples (problems)"
+        notes = tuple(_notes_of_missing(group))
+        tables.append(_table(group, f"{what} by samples", title, caption.format(what), columns, notes))
+    return tables
+
+
+def _three_digits(moments: Moments) -> str:
+    if not math.isfinite(moments.mean):
+        return mean_text(moments)
+    return f"{moments.mean:.3g}" + (f" ({moments.endless} ∞)" if moments.endless else "")
 
 
 def _p_values(group: Group) -> list[Table]:

@@ -91,6 +91,9 @@ def draw_experiment(results: Results) -> list[Picture]:
         ("bound", "Distance to the proved bound",
          "Max regret (train) of each method on each problem, as a multiple of the proved lower bound for all policies; "
          "the bar is the median.", draw_distance),
+        ("samples", "Regret on fresh samples over training samples",
+         "Mean max regret on test samples over the number of samples that were planned with, on a log scale; single "
+         "marks: chosen by coverage out of many draws.", draw_samples),
     ]  # fmt: skip
     drawn = []
     for name, title, words, draw in pictures:
@@ -111,6 +114,27 @@ def draw_regret(results: Results, samples: Samples = "train") -> Figure:
     if not groups and samples == "test":
         raise BadInput("no run was judged on test samples; expected an experiment with a test set")
     return _draw_panels(groups, draw)
+
+
+@style.styled
+def draw_samples(results: Results) -> Figure:
+    """Draw the mean max regret on test samples over the number of training samples."""
+
+    def draw(axes: Axes, group: Group, styles: Styles) -> None:
+        chosen = np.array(["by=coverage" in problem for problem in group.problems])
+        for number, method in enumerate(group.methods):
+            look = styles[method]
+            for some, line in ((~chosen, look.line), (chosen, "none")):
+                counts = np.unique(group.planned[some])
+                regret = [describe(group.test[some & (group.planned == count), number]).mean for count in counts]
+                axes.plot(counts, regret, linestyle=line, zorder=3, **look.mark)
+        axes.set_xscale("log")
+        counts = np.unique(group.planned)
+        axes.set_xticks(counts, [f"{count:,.0f}" for count in counts], rotation=35, ha="right")
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set(ylim=(0, None), xlabel="training samples", ylabel="max regret on fresh samples")
+
+    return _draw_panels([group for group in results.groups if group.varies_samples], draw)
 
 
 @style.styled
