@@ -34,6 +34,7 @@ COMMANDS = (
     "evaluate",
     "compare",
     "verify",
+    "simplify",
     "simulate",
     "plot",
     "convert",
@@ -863,6 +864,28 @@ def test_compare_on_fresh_draws(run):
     assert "test max" in words and "On test: 30 samples, none of which the methods have seen." in words
     said = "reg-d1: With 95 % confidence, a fresh sample has more regret than"
     assert said in words and said in Path("r.html").read_text(encoding="utf-8")
+
+
+def test_simplify_writes_a_smaller_policy(run):
+    run("solve", GRID, "--method", "adaptive", "-o", "s.rue")
+    facts = run("simplify", GRID, "s.rue", "--loss", "0.05", "-o", "small.rue", "--json").json
+    assert facts["after"]["nodes"] <= facts["before"]["nodes"]
+    assert facts["after"]["max_regret"] <= 1.05 * facts["before"]["max_regret"] + 1e-6
+    assert rue.load("small.rue").nodes == facts["after"]["nodes"]
+    words = run("simplify", GRID, "small.rue", "--loss", "0.1", "--tail", "0.5").words
+    assert "nodes" in words and "mean of the worst 50 %" in words
+    missed = run("simplify", GRID, "s.rue", "--nodes", "1", status=1)
+    assert "no policy with at most 1 nodes was found" in missed.err
+    assert run("plot", GRID, "s.rue", "--kind", "frontier", "-o", "f.svg").out == "f.svg: frontier\n"
+    for words, problem in {
+        (): "neither a loss nor a number of nodes is given; expected --loss 0.02, --nodes 20 or both",
+        ("--loss", "-1"): "loss is -1.0; expected 0 or more",
+        ("--nodes", "0"): "nodes is 0; expected a whole number, 1 or more",
+        ("--loss", "0.1", "--tail", "3"): "tail is 3.0; expected above 0 and at most 1",
+        ("--loss", "0.1", "-o", "s.rue"): "the policy would replace the input s.rue",
+    }.items():
+        refused = run("simplify", GRID, "s.rue", *words, status=2)
+        assert problem in refused.err and len(refused.err.splitlines()) == 1
 
 
 def test_plot_draws_maps_regrets_and_bounds(run):

@@ -257,3 +257,16 @@ def test_adaptive_with_few_nodes():
 def test_bad_arguments(arguments, message):
     with pytest.raises(rue.BadInput, match=message):
         rue.simplify(**({"model": GRID, "policy": LARGE.policy} | arguments))
+
+
+def test_the_picture_of_the_frontier_has_all_kinds_and_the_bound():
+    model = two_doors()
+    solution = rue.solve(model, rue.Adaptive(0.001))
+    points = rue.frontier(model, solution.policy)
+    figure = rue.report.draw_frontier(points, bound=solution.max_regret.lower)
+    words = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert any(word.startswith("stationary, deterministic") for word in words)
+    assert words[-1].startswith("every policy's max regret is at least")
+    for odd in ([], [1], 3):
+        with pytest.raises(rue.BadInput, match=r"expected what rue\.frontier returns"):
+            rue.report.draw_frontier(odd)

@@ -44,6 +44,8 @@ from rue.stationary.search import ExactStationary
 FLOOR = 1e-9
 # How far below what is allowed an estimate has to be, as a part of it: the judge differs in the last digits.
 SAFE = 1e-9
+# All points of a frontier, and those that have a curve of their own.
+KINDS = ("", "is_deterministic", "is_stationary")
 # How often the last controller is improved.
 LAST_ROUNDS = 30
 # The nodes of controllers that grow to a frontier: this multiple of the visited states.
@@ -186,7 +188,7 @@ def _grown(model: UMDP, measure: Measure, most: int, run: Run) -> Iterable[Chain
 
 @dataclass(frozen=True, eq=False)
 class FrontierPoint:
-    """A policy on the curve from few nodes to many: no other that was found has fewer nodes and less regret."""
+    """A policy on the curve from few nodes to many: of its kind, no smaller one that was found has less regret."""
 
     nodes: int
     max_regret: float  # by the judge; of a tail if one was asked for
@@ -214,9 +216,9 @@ def frontier(
 ) -> tuple[FrontierPoint, ...]:
     """Return the price of simplicity: policies from one node for each state to all nodes of this one, by their size.
 
-    Besides those with less regret than all smaller ones, it has the same of the deterministic policies alone and of the
-    stationary ones alone, which are the ends of the curve. `tail` is as in `simplify`. A limit, or Ctrl-C, ends the
-    search with what was found.
+    Besides this one and those with less regret than all smaller ones, it has the same of the deterministic policies
+    alone and of the stationary ones alone, which are the ends of the curve. `tail` is as in `simplify`. A limit, or
+    Ctrl-C, ends the search with what was found.
     """
     run = _begin(model, policy, tail, limits, progress, cache)
     with run.catching_interrupts():
@@ -226,11 +228,8 @@ def frontier(
             found += _along(model, found[0], measure, run)
         points = [FrontierPoint(one.nodes, _judged(model, one, measure, run), one) for one in found]
     points = [point for point in points if math.isfinite(point.max_regret)] or points[:1]
-    best = {
-        id(point): point
-        for kind in ("", "is_deterministic", "is_stationary")
-        for point in _undominated([point for point in points if not kind or getattr(point, kind)])
-    }
+    kinds = [[point for point in points if not kind or getattr(point, kind)] for kind in KINDS]
+    best = {id(point): point for point in (points[0], *(one for kind in kinds for one in _undominated(kind)))}
     return tuple(sorted(best.values(), key=lambda point: (point.nodes, point.max_regret)))
 
 

@@ -15,6 +15,7 @@ from rue.cli.experiments import experiment, report
 from rue.cli.insight import explain, explore
 from rue.cli.plot import plot
 from rue.cli.printing import complain
+from rue.cli.smaller import simplify
 from rue.cli.warm import warm
 from rue.errors import RueError
 
@@ -25,6 +26,7 @@ COMMANDS: Mapping[str, Sequence[Callable[..., None]]] = {
         policies.evaluate,
         compare,
         policies.verify,
+        simplify,
         plot,
         explain,
         explore,
@@ -45,6 +47,7 @@ EXAMPLES = {
     "compare": "rue compare d8.rue --methods reg-d3,milp,adaptive --seconds 30 --report d8.html",
     "verify": "rue verify d8.rue s.rue",
     "plot": "rue plot d8.rue s.rue -o policy.png",
+    "simplify": "rue simplify d8.rue s.rue --loss 0.02 -o small.rue",
     "explain": "rue explain d8.rue s.rue",
     "explore": "rue explore d8.rue s.rue -o explore.html",
     "warm": "rue warm --methods reg-d3,adaptive",

@@ -1,5 +1,6 @@
 """The command plot: figures of policies."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from rue.certificate import model_fingerprint
 from rue.cli.options import Model, argument, option
 from rue.cli.outputs import PICTURES, Target
 from rue.cli.printing import distinct, say
+from rue.cli.progress import ProgressBar
 from rue.errors import BadInput
 from rue.given import read_policy
 from rue.model import UMDP
@@ -20,7 +22,7 @@ from rue.policy import Policy
 from rue.simulation import Paths
 from rue.solution import Solution
 
-KINDS = ("map", "regret", "bounds", "belief", "trajectory", "graph")
+KINDS = ("map", "regret", "bounds", "belief", "trajectory", "graph", "frontier")
 MOST_STEPS = 10_000  # of an episode in a picture
 EPISODES = ("belief", "trajectory")  # kinds that need episodes
 WITH_EPISODES = "a belief or a trajectory"
@@ -35,8 +37,9 @@ def plot(
         option(
             help="map: actions of the policy on a grid; regret: bars for each sample, of one or more policies; bounds: "
             "bounds over time, of solutions; belief: in each sample, over the steps of episodes; trajectory: where "
-            "episodes went; graph: a small policy as boxes and arrows. Unless given, a map, or regret for other models "
-            "and several policies."
+            "episodes went; graph: a small policy as boxes and arrows; frontier: max regret over the number of nodes, "
+            "of smaller policies, which takes seconds to minutes. Unless given, a map, or regret for other models and "
+            "several policies."
         ),
     ] = None,
     samples: Annotated[
@@ -49,7 +52,7 @@ def plot(
     episodes: Annotated[int | None, option(help="Of a belief or trajectory; one unless given.")] = None,
     seed: Annotated[int | None, option(help="Fixes the episodes of a belief or trajectory.")] = None,
 ) -> None:
-    """Draw a policy on a map or as a graph, its regrets, its bounds over time, its beliefs or its trajectories."""
+    """Draw a policy on a map or as a graph, its regrets, bounds over time, beliefs, trajectories, or smaller ones."""
     target = Target.check(output, "picture", PICTURES, inputs=[model, *policies])
     umdp = parsing.read_model(model)
     usual = "map" if len(policies) == 1 and "grid" in umdp.graph.layout else "regret"
@@ -72,6 +75,11 @@ def plot(
     elif chosen == "regret":
         regrets, bound = _regrets_of(umdp, policies)
         figure = report.draw_regrets(umdp, regrets, bound=bound)
+    elif chosen == "frontier":
+        _, bound = _regrets_of(umdp, policies)
+        with ProgressBar(silent=False, seconds=math.inf) as progress:
+            points = rue.frontier(umdp, read_policy(policies[0], umdp), progress=progress)
+        figure = report.draw_frontier(points, bound=bound)
     else:
         figure = report.draw_map(
             umdp,

@@ -2,6 +2,7 @@
 
 from rue.report.experiments import draw_experiment
 from rue.report.explorer import explorer_page
+from rue.report.frontier import draw_frontier
 from rue.report.maps import draw_map
 from rue.report.paths import draw_belief, draw_graph, draw_trajectory
 from rue.report.solutions import draw_bounds, draw_regrets
@@ -11,6 +12,7 @@ __all__ = [
     "draw_belief",
     "draw_bounds",
     "draw_experiment",
+    "draw_frontier",
     "draw_graph",
     "draw_map",
     "draw_regrets",
