@@ -9,7 +9,7 @@ from browsing import CONTRAST, UNREADABLE, WIDTHS
 from test_cli import weather
 
 import rue
-from rue.report.explorer import explorer_page
+from rue.explorer import explorer_page
 
 
 def grid() -> rue.UMDP:

@@ -72,7 +72,8 @@ def test_regret_over_size_is_the_mean_of_each_size(results):
 def test_bands_are_those_of_the_statistics(results):
     disaster, medical = results.groups
     for figure, figures, band in (
-        (draw_regret(results, "test"), [g.normalised("test") for g in results.groups], t_band),
+        (draw_regret(results, "test"), [g.normalised("test") for g in results.groups],
+         lambda column: t_band(column, within=(0.0, 1.0))),
         (draw_seconds(results), [g.seconds for g in results.groups], bootstrap_band),
     ):
         bars = [tuple(line.get_ydata()) for line in figure.axes[1].lines if len(line.get_ydata()) == 2]
@@ -219,10 +220,8 @@ def test_long_names_lose_their_middle():
 def test_looks_are_all_different():
     for methods in (METHODS, ["adaptive (gap=0.1)", "adaptive (gap=0.2)", "mine", "yours", "reg-d7", "robust-d2"]):
         looks = method_styles(methods)
-        assert len({(look.colour, look.marker) for look in looks.values()}) == len(methods)
-    looks = method_styles(METHODS)
-    assert looks["reg-d2"].marker == looks["reg-h2"].marker != looks["reg-d3"].marker
-    assert looks["reg-d1"].colour == looks["reg-d3"].colour != looks["cemr-d1"].colour
+        assert len({look.colour for look in looks.values()}) == len(methods)
+        assert len({look.marker for look in looks.values()}) == len(methods)
 
 
 def test_all_pictures_become_files(results, tmp_path):

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 import rue
 from rue import parsing
+from rue._text import percent_text
 from rue.experiments.problems import ProblemRuns
 from rue.experiments.provenance import machine, versions
 from rue.experiments.results import Results
@@ -295,17 +296,18 @@ def test_the_summary_tells_what_happened():
     results = Results.of(some_records())
     mean = np.nanmean(results.groups[0].normalised("train"), axis=0)
     best = int(np.argmin(mean))
-    assert f"the least mean regret is that of {results.groups[0].methods[best]}, {mean[best]:.3f}" in words
+    assert f"{results.groups[0].methods[best]} has the least mean of normalised max regret, {mean[best]:.3f}" in words
+    assert "5 problems are too few for any difference to be significant" in words
 
 
 @pytest.mark.parametrize(
     ("regrets", "words"),
     [
         ({"reg-d1": None, "average": None}, "On train samples no method has a figure."),
-        ({"average": [1.0]}, "the mean regret of average is 1.000. How far that is from the best possible is not"),
-        ({"reg-d1": [2.0], "average": [2.0]}, "the mean regret of reg-d1 and average is 1.000"),
-        ({"reg-d1": [2.0], "average": [1.0]}, "average, 0.500, before reg-d1 with 1.000. How far"),
-        ({"average": ["inf"], "best": [1.0]}, "that of best, 1.000, before average with ∞"),
+        ({"average": [1.0]}, "the mean of normalised max regret of average is 1.000. How far that is from the best possible is"),
+        ({"reg-d1": [2.0], "average": [2.0]}, "the mean of normalised max regret of reg-d1 and average is 1.000"),
+        ({"reg-d1": [2.0], "average": [1.0]}, "average has the least mean of normalised max regret, 0.500, before reg-d1 with 1.000. How far"),
+        ({"average": ["inf"], "best": [1.0]}, "best has the least mean of normalised max regret, 1.000, before average with ∞"),
         ({"average": ["inf"], "best": ["inf"]}, "of average and best is ∞. How far that is from the best possible is "
                                                 "not known, as all regrets are infinite"),
     ],
@@ -336,11 +338,11 @@ def test_infinities_and_ties_are_told(without_figures):
             records.append(record(f"a:seed={seed}", method, [regret], test=test, proved=0.0 if seed == 1 else proved))
     words = read(make_page(records, load_solution=lambda key: None)).all("section", id="summary")[0].text
     assert "1 policy may miss the goal in some train sample and 2 policies may miss the goal in some test" in words
-    assert "least mean regret is that of reg-d1 and adaptive, 0.500, before milp with 1.000" in words
+    assert "reg-d1 and adaptive have the least mean of normalised max regret, 0.500, before milp with 1.000" in words
     assert "Of these reg-d1 leaves a gap of at most 20 %" in words and "except on 1 problem without a bound" in words
     root = read(make_page(records, load_solution=lambda key: None))
     table = rows_of(root.all("section", id="results")[0].all("table")[0])
-    assert table["best"]["max regret, train"].text == "0.250 (1 ∞); 0.00"
+    assert table["best"]["max regret, train"].text == "0.250 (1 ∞) ± 0.00"
 
 
 def test_the_bound_of_a_comparison_is_told_once():
@@ -387,7 +389,7 @@ def test_an_experiment_of_failures_has_no_figures():
 
 def test_what_is_proved_is_rounded_to_the_safe_side():
     assert [style.bound_text(value) for value in (0.89399, 0.3, 0.0, 12345.6)] == ["0.893", "0.3", "0", "1.23e+04"]
-    assert [tables.percent(share) for share in (0.0284, 0.25, 0.0, 1.2345, math.inf)] == [
+    assert [percent_text(share) for share in (0.0284, 0.25, 0.0, 1.2345, math.inf)] == [
         "2.9 %",
         "25 %",
         "0 %",

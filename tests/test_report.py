@@ -21,7 +21,7 @@ from rue.report.style import share_text
 from rue.visits import distribution_after, expected_visits
 
 # As `draw_map` documents them: in cells, and what is too small to be drawn.
-ARROW, LEAST_VISITS, LEAST_CHANCE = 0.8, 1e-3, 0.05
+ARROW, LEAST_VISITS, LEAST_CHANCE = 0.5, 1e-3, 0.05
 MOST_FULL = 2.0  # visits of a full square, at most
 LONGEST_CURRENT = 0.85  # cells
 MOST_ASKED = 60
@@ -384,12 +384,22 @@ def test_regrets_are_bars_for_few_samples(rescue):
     assert "max ∞" in words(draw_regrets(model, {"average": other}))
 
 
-def test_many_methods_have_panels_of_their_own(rescue):
+def test_many_methods_are_coloured_cells(rescue):
     model, solution = rescue
-    figure = draw_regrets(model, {f"method {i}": np.asarray(solution.regret) * (8 - i) for i in range(7)}, bound=0.1)
-    shown = [axes for axes in figure.axes if axes.get_visible()]
-    assert len(shown) == 7
-    assert shown[0].get_title("left").startswith("method 6")  # the least max regret comes first
+    regrets = {f"method {i}": np.asarray(solution.regret) * (8 - i) for i in range(7)}
+    regrets["method 0"][1] = np.inf
+    axes, _ = draw_regrets(model, regrets, bound=0.1).axes  # and the scale
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"method {i}" for i in reversed(range(7))]
+    texts = {text.get_position(): text.get_text() for text in axes.texts}
+    for row, i in enumerate(reversed(range(7))):
+        for k, regret in enumerate(regrets[f"method {i}"]):
+            shown = texts[k, row]
+            assert shown == "∞" if np.isinf(regret) else float(shown) == pytest.approx(regret, rel=0.06, abs=1e-6)
+        most = max(regrets[f"method {i}"])
+        assert texts[-1.2, row] == ("∞" if np.isinf(most) else f"{most:.3g}")
+    (cells,) = axes.collections
+    level = cells.norm(np.array([regrets[f"method {i}"] for i in reversed(range(7))]))
+    assert cells.get_array().shape == (7, model.samples) and (np.diff(np.sort(level.ravel())) >= 0).all()
 
 
 def test_many_samples_are_curves(rescue):

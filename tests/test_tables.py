@@ -206,10 +206,10 @@ class TestTables:
         assert summary.columns == ("method", "problems", "max regret, train", "max regret, test", "seconds",
                                    "gap")  # fmt: skip
         assert [c.text for c in summary.rows[0].cells] == [
-            "3", "0.750; 0.43", "1.000 (1 ∞); 0.00", "3.00", "87.5 %",
+            "3", "0.750 ± 0.43", "1.000 (1 ∞) ± 0.00", "3.00", "88 %",
         ]  # fmt: skip
-        assert [c.text for c in summary.rows[1].cells] == ["2 of 3", "0.750; 0.35", "0.625; 0.53", "0.250", "87.5 %"]
-        assert [c.text for c in summary.rows[2].cells] == ["2 of 3", "0.375; 0.18", "0.500; 0.00", "0.500", "25.0 %"]
+        assert [c.text for c in summary.rows[1].cells] == ["2 of 3", "0.750 ± 0.35", "0.625 ± 0.53", "0.250", "88 %"]
+        assert [c.text for c in summary.rows[2].cells] == ["2 of 3", "0.375 ± 0.18", "0.500 ± 0.00", "0.500", "25 %"]
         assert cell(summary, "reg-d1", "max regret, train").values["mean"] == 0.75
         assert cell(table(tables, "train by size"), "reg-d1", "10×10").text == "0.250"
         assert cell(table(tables, "train by size"), "adaptive", "10×10").text == "–"
@@ -261,8 +261,8 @@ class TestTables:
     def test_the_best_of_a_column_is_marked(self, small):
         summary = table(make_tables(Results.of(small)), "summary")
         assert [cell(summary, row.name, "max regret, train").best for row in summary.rows] == [False, False, True]
-        assert "**0.375**; 0.18" in write_tables([summary], "markdown")
-        assert r"\textbf{0.375}; 0.18" in write_tables([summary], "latex")
+        assert "**0.375** ± 0.18" in write_tables([summary], "markdown")
+        assert r"\textbf{0.375} $\pm$ 0.18" in write_tables([summary], "latex")
 
     def test_infinite_figures_are_counted_beside_the_mean(self):
         runs = [record("reg-d1", f"seed={k}", "inf" if k == 0 else 1.0) for k in range(4)]
@@ -270,7 +270,7 @@ class TestTables:
         runs += [record("milp", f"seed={k}", "inf") for k in range(4)]
         tables = make_tables(Results.of(runs, ["best"]))
         one = cell(table(tables, "summary"), "reg-d1", "max regret, train")
-        assert one.text == "0.433 (1 ∞); 0.06" and not one.best
+        assert one.text == "0.433 (1 ∞) ± 0.06" and not one.best
         assert one.values == {"mean": pytest.approx(1.3 / 3), "deviation": pytest.approx(0.0577350269),
                               "problems": 3, "infinite": 1}  # fmt: skip
         assert cell(table(tables, "summary"), "best", "max regret, train").best
@@ -321,7 +321,7 @@ class TestTables:
             for samples, method in itertools.product(("train", "test"), ELEVEN):
                 assert cell(shown, method, f"paper, {samples}").values["mean"] == sets[samples][method]
             assert ("paper, seconds" in shown.columns) == ("seconds" in sets)
-        assert cell(table(tables, "summary"), "reg-d1", "paper, train").text == "0.576; 0.25"
+        assert cell(table(tables, "summary"), "reg-d1", "paper, train").text == "0.576 ± 0.25"
         assert cell(table(tables, "summary"), "adaptive", "paper, train").text == "–"
         assert not any("paper" in name for one in make_tables(Results.of(eleven)) for name in one.columns)
 
@@ -329,7 +329,7 @@ class TestTables:
         path = tmp_path / "others.toml"
         path.write_text('[disaster.train]\nreg-d1 = 0.5\n[disaster."train deviation"]\nreg-d1 = 0.1\n')
         shown = table(make_tables(Results.of(small), read_published(path)), "summary")
-        assert cell(shown, "reg-d1", "published, train").text == "0.500; 0.10"
+        assert cell(shown, "reg-d1", "published, train").text == "0.500 ± 0.10"
         assert cell(shown, "robust", "published, train").text == "–"
 
     @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ class TestTables:
 
     def test_a_single_run(self):
         (summary,) = make_tables(Results.of([record("best", "a", 2.0, group="mine", size="")]))
-        assert [c.text for c in summary.rows[0].cells] == ["1", "1.000", "0.500", "100.0 %"]
+        assert [c.text for c in summary.rows[0].cells] == ["1", "1.000", "0.500", "100 %"]
 
     def test_nothing_but_failures(self):
         tables = make_tables(Results.of([record("best", "a", None), record("reg-d1", "a", None)]))

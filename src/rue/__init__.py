@@ -35,11 +35,11 @@ from rue.worlds import Source
 __version__ = "0.1.0"
 
 # Modules that take long to import: imported when they are first used.
-_LATER = ("experiments", "player", "report", "visits")
+_LATER = ("experiments", "explorer", "player", "report", "visits")
 
 
 if TYPE_CHECKING:  # type checkers see these modules, and no name that does not exist
-    from rue import experiments, player, report, visits  # noqa: F401
+    from rue import experiments, explorer, player, report, visits  # noqa: F401
 else:
 
     def __getattr__(name: str) -> Any:

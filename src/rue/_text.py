@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, Context
 from types import MappingProxyType
 from typing import Any
 
@@ -55,3 +56,11 @@ def short_line(name: str, most: int = 40) -> str:
     whole = one_line(name)
     half = (most - 1) // 2
     return whole if len(whole) <= most else f"{whole[:half]}…{whole[-half:]}"
+
+
+def percent_text(share: float, rounding: str = ROUND_CEILING) -> str:
+    """Return a share in percent with two digits, three from 100 % on; a gap is rounded up, as it is an upper bound."""
+    if math.isinf(share):
+        return "∞"
+    context = Context(prec=2 if share < 1 else 3, rounding=rounding)
+    return f"{float(context.create_decimal(repr(100 * float(share)))):g} %"

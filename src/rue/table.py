@@ -30,7 +30,7 @@ MARKDOWN_SIGNS = str.maketrans({**{sign: f"\\{sign}" for sign in "\\`*_[]<>|#~$"
 LATEX_SIGNS = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": r"\textbar{}",
-    '"': r"\textquotedbl{}", "×": r"$\times$", "∞": r"$\infty$", "–": "--", "−": "$-$",
+    '"': r"\textquotedbl{}", "×": r"$\times$", "∞": r"$\infty$", "–": "--", "−": "$-$", "±": r"$\pm$",
 })  # fmt: skip
 LATEX_HEAD = "% needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,graphicx}\n"
 
@@ -41,7 +41,7 @@ class Cell:
 
     text: str
     values: Mapping[str, float] = field(default_factory=dict)
-    best: bool = False  # emphasised, up to the first semicolon
+    best: bool = False  # emphasised, up to the sign ± if there is one
     bar: float | None = None  # HTML: a bar, in percent of the longest
     mark: float | None = None  # HTML: a mark on the bar, in percent
     link: str = ""  # HTML
@@ -245,9 +245,9 @@ def _sort_value(cell: Cell) -> str:
 
 
 def _emphasised(cell: Cell, escape: Callable[[str], str], before: str, after: str) -> str:
-    """Return the text, for the best of a column with the part up to the first semicolon emphasised."""
-    mean, semicolon, rest = cell.text.partition(";")
-    return f"{before}{escape(mean)}{after}{escape(semicolon + rest)}" if cell.best else escape(cell.text)
+    """Return the text, for the best of a column with the part up to the sign ± emphasised."""
+    mean, sign, rest = cell.text.partition(" ±")
+    return f"{before}{escape(mean)}{after}{escape(sign + rest)}" if cell.best else escape(cell.text)
 
 
 def _on_one_line(text: str) -> str:

@@ -30,12 +30,19 @@ def lower_bound(
     Without limits it takes little time, some thousand beliefs; with limits it goes on until they are reached or the gap
     is at most one percent. A cache keeps the best bound that is known.
     """
+    certificate = bound_certificate(model, limits=limits, cache=cache, threads=threads)
+    return certificate.bound if certificate is not None else 0.0
+
+
+def bound_certificate(
+    model: UMDP, *, limits: Limits | None = None, cache: Cache | None = None, threads: int | None = None
+) -> Certificate | None:
+    """Return the proof of what `lower_bound` returns; None if nothing could be proved."""
     check_model(model)
     compile_for_bound(short=limits is None)
     run = Run(check_limits(limits), cache=check_cache(cache), threads=check_threads(threads))
     with run.catching_interrupts():
-        certificate = prove_bound(model, run, beliefs=math.inf if limits else REPORT_BELIEFS)
-    return certificate.bound if certificate is not None else 0.0
+        return prove_bound(model, run, beliefs=math.inf if limits else REPORT_BELIEFS)
 
 
 def prove_bound(model: UMDP, run: Run, *, beliefs: float = REPORT_BELIEFS, search: bool = True) -> Certificate | None:

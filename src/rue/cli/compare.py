@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +13,12 @@ import typer
 
 import rue
 from rue import parsing
+from rue._text import percent_text
+from rue.adaptive.report_bound import bound_certificate
 from rue.cli.facts import diagnosis_of_solution, is_solved, objective_facts, solution_facts, verdict_facts
 from rue.cli.options import Json, Model, Test, TestSeed, option
 from rue.cli.outputs import PAGES, Target
-from rue.cli.printing import at_least, at_most, console, distinct, number, percent, print_json, print_table, say
+from rue.cli.printing import at_least, at_most, console, distinct, number, print_json, print_table, say
 from rue.cli.progress import ProgressBar, read_and_warm_up
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
@@ -79,7 +82,7 @@ def compare(
         not_run = [parsing.short_name(solver) for solver in solvers[len(solutions) :]]
         solutions = _with_common_bound(umdp, solutions, search=not not_run)
         verdicts = None if unseen is None else [rue.evaluate(unseen.model, solution.policy) for solution in solutions]
-    comparison = MethodComparison(model, umdp, solutions, not_run, unseen, verdicts)
+    comparison = MethodComparison(model, umdp, solutions, not_run, unseen, verdicts, limits)
     if as_json:
         print_json(comparison.facts())
     else:
@@ -131,10 +134,17 @@ def _solve_all(
 
 def _with_common_bound(model: UMDP, solutions: Sequence[Solution], search: bool) -> list[Solution]:
     """Return the solutions with the best lower bound for all policies that one of them, or a search, has proved."""
-    bound = max(solution.max_regret.lower for solution in solutions)
+    bound, proof = max(((s.max_regret.lower, s.regret_certificate) for s in solutions), key=lambda pair: pair[0])
     if search and any(math.isfinite(solution.max_regret.upper) for solution in solutions):
-        bound = max(bound, rue.lower_bound(model))
-    return [replace(s, max_regret=Interval(min(bound, s.max_regret.upper), s.max_regret.upper)) for s in solutions]
+        found = bound_certificate(model)
+        if found is not None and found.bound > bound:
+            bound, proof = found.bound, found
+
+    def sharpened(one: Solution) -> Solution:
+        around = Interval(min(bound, one.max_regret.upper), one.max_regret.upper)
+        return replace(one, max_regret=around, regret_certificate=proof)
+
+    return [sharpened(one) for one in solutions]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +157,7 @@ class MethodComparison:
     not_run: Sequence[str]  # methods left out after Ctrl-C
     unseen: Unseen | None
     verdicts: Sequence[Evaluation] | None  # on the test samples
+    limits: Limits  # of each method
 
     def facts(self) -> dict[str, Any]:
         """Return all of it as `--json` prints it."""
@@ -212,7 +223,7 @@ class MethodComparison:
             parsing.short_name(solution.solver),
             Cell(number(regret.upper), best=regret.upper == best),
             at_least(regret.lower),
-            percent(solution.gap),
+            percent_text(solution.gap),
             *last,
             f"{solution.seconds:.3f}",
             solution.status.value,
@@ -236,5 +247,9 @@ class MethodComparison:
             tested,
             judged,
             fresh=self.fresh_in_words(),
+            about={
+                "Date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+                "Limit": f"{self.limits.seconds:g} s for each method",
+            },
         )
         write_text(path, page)

@@ -52,7 +52,7 @@ def explore(
     target = Target.check(output, "page", PAGES, inputs=[model, solution])
     umdp = parsing.read_model(model)
     found = parsing.read_policy_or_solution(solution, umdp)
-    from rue.report.explorer import explorer_page  # imports matplotlib
+    from rue.explorer import explorer_page  # imports matplotlib
 
     page = explorer_page(umdp, found, title=one_line(" · ".join(Path(name).name for name in (model, solution))))
     size = len(page.encode())

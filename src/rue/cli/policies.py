@@ -8,7 +8,7 @@ import typer
 
 import rue
 from rue import parsing
-from rue._text import one_line
+from rue._text import one_line, percent_text
 from rue.active import SolverInParts
 from rue.cli.blocks import evaluate_source
 from rue.cli.facts import (
@@ -34,7 +34,7 @@ from rue.cli.options import (
     option,
 )
 from rue.cli.outputs import Target
-from rue.cli.printing import at_least, at_most, complain, number, percent, print_facts, print_json, print_samples, say
+from rue.cli.printing import at_least, at_most, complain, number, print_facts, print_json, print_samples, say
 from rue.cli.progress import ProgressBar, read_and_warm_up
 from rue.cli.unseen import Unseen, planned_in_words, planned_scenario
 from rue.errors import BadInput
@@ -261,7 +261,7 @@ def _print_solution(model: UMDP | Source, solution: Solution, facts: Mapping[str
     print_facts({
         "max regret": f"{number(solution.max_regret.upper)} in sample {one_line(names[worst])}",
         "any policy": bound if solution.certificate is not None else "nothing is proved about other policies",
-        "gap": percent(solution.gap),
+        "gap": percent_text(solution.gap),
         "mean regret": f"{number(solution.mean_regret)}, {tail}",
         "quantiles": quantiles,
         "status": solution.status.value,

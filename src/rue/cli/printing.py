@@ -79,13 +79,6 @@ def number(value: float) -> str:
     return ("∞" if value > 0 else "−∞") if math.isinf(value) else f"{value:.5g}"
 
 
-def percent(fraction: float) -> str:
-    """Return a gap in two digits."""
-    if math.isinf(fraction):
-        return "∞"
-    return f"{100 * fraction:.2g} %" if fraction < 0.995 else f"{100 * fraction:.0f} %"
-
-
 def at_least(value: float) -> str:
     """Return a proved lower bound, rounded down so that the printed number is proved too."""
     return number(value) if math.isinf(value) else rounded(value, 5, ROUND_FLOOR)

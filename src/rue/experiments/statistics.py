@@ -85,15 +85,15 @@ def describe(values: Array) -> Moments:
     return Moments(known.size, float(known.mean()), deviation, endless)
 
 
-def t_band(values: Array, level: float = LEVEL) -> Band:
-    """Return the band mean ± t · s / √n."""
+def t_band(values: Array, level: float = LEVEL, within: tuple[float, float] = (-math.inf, math.inf)) -> Band:
+    """Return the band mean ± t · s / √n, cut to the range that the figures have: the mean cannot be outside of it."""
     problems, mean, deviation, _ = describe(values)
     if math.isnan(deviation):
         return Band(math.nan, math.nan)
     from scipy import stats  # slow to import
 
     half = float(stats.t.ppf(0.5 + level / 2, problems - 1)) * deviation / math.sqrt(problems)
-    return Band(mean - half, mean + half)
+    return Band(max(mean - half, within[0]), min(mean + half, within[1]))
 
 
 def bootstrap_band(values: Array, level: float = LEVEL, seed: int = 0) -> Band:
@@ -165,6 +165,14 @@ def holm(p: Array) -> Array:
     corrected = np.full(flat.size, np.nan)
     corrected[order] = np.minimum(np.maximum.accumulate(flat[order] * np.arange(order.size, 0, -1)), 1.0)
     return corrected.reshape(p.shape)
+
+
+def most_comparisons(problems: int) -> int:
+    """Return among how many comparisons Wilcoxon's test on that many problems can still be significant after Holm.
+
+    Its least p-value is 2⁻ⁿ, if one method is better on all n problems.
+    """
+    return max(math.ceil(SIGNIFICANT * 2.0 ** min(problems, MOST_EXACT)) - 1, 0)
 
 
 def compare_methods(figures: Array) -> PairwiseTests:

@@ -7,10 +7,11 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._check import one_of
+from rue._text import percent_text
 from rue.experiments.published_figures import ELEVEN, PAPER, Published
 from rue.experiments.replication import compare_orders
 from rue.experiments.results import MISSING, Group, Results, Samples
-from rue.experiments.statistics import SIGNIFICANT, Moments, PairwiseTests, compare_methods, describe
+from rue.experiments.statistics import SIGNIFICANT, Moments, PairwiseTests, compare_methods, describe, most_comparisons
 from rue.experiments.store import FAILED
 from rue.solution import Status
 from rue.table import FORMATS, Cell, Table, TableRow
@@ -83,7 +84,7 @@ def _summary(group: Group, reference: Sequence[str], published: Figures, source:
     columns["gap"] = _gaps(group)
     sizes = f" of {_count(len(group.sizes), 'size')}" if len(group.sizes) > 1 else ""
     caption = (
-        f"Mean; standard deviation of max regret, on each problem divided by the largest finite one of "
+        f"Mean ± standard deviation of max regret, on each problem divided by the largest finite one of "
         f"{_reference_text(group)}, over {_count(len(group.problems), 'problem')}{sizes}; mean seconds of the solver; "
         "median gap, (max regret − proved bound for every policy) / max regret, on the training samples."
     )
@@ -97,7 +98,7 @@ def _spread(group: Group) -> list[Table]:
         for name in SPREAD_SHOWN[samples]:
             columns[f"{name}, {samples}"] = _moments(group.normalised_spread(samples, name), _regret_text)
     caption = (
-        "Mean; standard deviation, over problems, of the mean of regret over samples, by their weights; of its tail, "
+        "Mean ± standard deviation, over problems, of the mean of regret over samples, by their weights; of its tail, "
         "the mean of the worst tenth; and of the regret that 99 % of the test samples do not exceed. Divided as the "
         "max regret in the table of all problems."
     )
@@ -134,7 +135,7 @@ def _by_size(group: Group) -> list[Table]:
         columns = {size: _moments(figures[group.of_size(size)], text) for size in group.sizes}
         return _table(group, f"{kind} by size", title, caption, columns, missing)
 
-    divided = "Mean; standard deviation of max regret, divided as in the table of all problems."
+    divided = "Mean ± standard deviation of max regret, divided as in the table of all problems."
     regrets = [
         table(samples, f"max regret by size, {samples}", divided, group.normalised(samples), _regret_text)
         for samples in _sets(group)
@@ -197,15 +198,22 @@ def _p_table(group: Group, samples: Samples, test: str, tested: PairwiseTests, m
         TableRow(Cell(name), tuple(_p_cell(p[i, j], corrected[i, j], pairs[i, j], shown[i, j]) for j in numbers))
         for i, name in enumerate(group.methods)
     ]
+    compared = int(np.count_nonzero(~np.isnan(p)))
     caption = (
         f"p-values of the {TESTS[test]}, one-sided: the method of the row is better (lower) than that of the column. "
-        f"* below {SIGNIFICANT:g} after Holm's correction for all {np.count_nonzero(~np.isnan(p))} comparisons. "
+        f"* below {SIGNIFICANT:g} after Holm's correction for all {compared} comparisons. "
         f"{NOTHING} where {why_not}."
     )
     endless = group.endless(samples)
-    notes = (f"{infinite}: {_each(endless)}.",) if endless else ()
+    notes = [f"{infinite}: {_each(endless)}."] if endless else []
+    if test == "wilcoxon" and compared > most_comparisons(len(group.problems)):
+        least = 0.5 ** len(group.problems)
+        notes.append(
+            f"{_count(len(group.problems), 'problem')} are too few: the least p-value is {least:.2g}, and {compared} "
+            f"times that is not below {SIGNIFICANT:g}."
+        )
     title, columns = f"{group.name}: {TESTS[test]}, {samples}", ("method", *group.methods)
-    return Table(title, columns, (means, *rows), caption, notes, group=group.name, kind=f"{test} {samples}")
+    return Table(title, columns, (means, *rows), caption, tuple(notes), group=group.name, kind=f"{test} {samples}")
 
 
 def _p_cell(p: float, corrected: float, pairs: int, shown: bool) -> Cell:
@@ -227,7 +235,7 @@ def _moments(figures: Array, text_of: Callable[[Moments], str]) -> list[Cell]:
     """Return one cell for each method, of figures [problem, method]. Means that look like the least are best too."""
     moments = [describe(column) for column in figures.T]
     texts = [text_of(one) for one in moments]
-    means = [text.partition(";")[0] for text in texts]
+    means = [text.partition(" ±")[0] for text in texts]
     least = min((one.rank for one in moments if math.isfinite(one.mean)), default=None)
     best = {mean for mean, one in zip(means, moments, strict=True) if one.rank == least}
     cells = []
@@ -253,7 +261,8 @@ def _gaps(group: Group) -> list[Cell]:
     for column in group.gap.T:
         known = column[~np.isnan(column)]
         median = float(np.median(known)) if known.size else math.nan
-        cells.append(Cell(_percent_text(median), {"median": median, "problems": known.size}))
+        text = NOTHING if math.isnan(median) else percent_text(median)
+        cells.append(Cell(text, {"median": median, "problems": known.size}))
     return cells
 
 
@@ -265,7 +274,7 @@ def mean_text(moments: Moments) -> str:
 
 
 def _regret_text(moments: Moments) -> str:
-    return mean_text(moments) + ("" if math.isnan(moments.deviation) else f"; {moments.deviation:.2f}")
+    return mean_text(moments) + ("" if math.isnan(moments.deviation) else f" ± {moments.deviation:.2f}")
 
 
 def _mean_seconds_text(moments: Moments) -> str:
@@ -276,12 +285,6 @@ def _seconds_text(seconds: float) -> str:
     if math.isnan(seconds):
         return NOTHING
     return f"{seconds:#.2g}" if seconds < 1e-3 else f"{seconds:#.3g}" if seconds < 100 else f"{seconds:.0f}"
-
-
-def _percent_text(share: float) -> str:
-    if not math.isfinite(share):
-        return NOTHING if math.isnan(share) else "∞"
-    return f"{100 * share:.1f} %" if share < 10 else f"{100 * share:.0f} %"
 
 
 def _notes(group: Group, reference: Sequence[str]) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Figures and pages of models, policies and solutions. Nothing here solves anything: regrets are those of the judge."""
 
 from rue.report.experiments import draw_experiment
-from rue.report.explorer import explorer_page
 from rue.report.frontier import draw_frontier
 from rue.report.maps import draw_map
 from rue.report.paths import draw_belief, draw_graph, draw_trajectory
@@ -17,6 +16,5 @@ __all__ = [
     "draw_map",
     "draw_regrets",
     "draw_trajectory",
-    "explorer_page",
     "save_figure",
 ]

@@ -1,7 +1,7 @@
 """Figures of experiments: regret and time over the size of problems, regret against time, distance to the bound.
 
-Each figure has one panel for each group. Up to twenty methods can be told apart: the colour is that of the family,
-marker and line are those of the number of steps or of the member.
+Each figure has one panel for each group. Up to twenty methods can be told apart: the hue is that of the family,
+marker, line and shade are those of the member.
 """
 
 import math
@@ -27,14 +27,20 @@ from rue.experiments.statistics import Band, bootstrap_band, describe, t_band
 from rue.report import style
 
 REGRET = "normalised max regret"
-# Families of methods and their colours: the first pattern that fits decides.
+# Families of methods and their colours, from the first member on: the first pattern that fits decides.
 FAMILIES = {
-    r"reg-d\d+": style.BLUE, r"reg-s\d+": style.SKY, r"reg-h\d+": style.GREEN, r"cemr-\w\d+": style.ORANGE,
-    "mixture|adaptive": style.VERMILION, "best|average|robust|milp": style.STONE, "": style.PURPLE,
+    r"reg-d\d+": ("#0072B2", "#00406B", "#4C9BD0"), r"reg-s\d+": ("#56B4E9", "#2F7FA8"),
+    r"reg-h\d+": ("#009E73", "#00593F", "#4CC3A0", "#7A9E00"),
+    r"cemr-\w\d+": ("#E69F00", "#9C6A00", "#F0C052", "#C7A26A"),
+    "adaptive": (style.VERMILION,), "mixture": (style.PURPLE,), "milp": (style.BLACK,), "best": ("#7A5230",),
+    "average": (style.FAINT,), "robust": ("#4D4D4D",),
 }  # fmt: skip
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h", "d")
-MARKER_SIZE = {"*": 8.5, "P": 6.8, "X": 6.8}  # points; 5 for others, which look larger
-NO_STEPS = 5  # the first marker of methods without steps
+SPARE = ("#7A3E9D", "#B03060", "#5B7F00", "#006D77", "#A0522D", "#3D5A98", "#8F8F00", "#C2185B")  # other methods
+MARKERS: tuple[Any, ...] = (
+    "o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h", "d", "p", "H", "8", (4, 1, 0), (6, 1, 0), (3, 1, 180),
+    (8, 1, 0), (7, 0, 0),
+)  # fmt: skip
+MARKER_SIZE = {"*": 8.5, "P": 6.8, "X": 6.8, (4, 1, 0): 8.0, (6, 1, 0): 8.0, (3, 1, 180): 8.0, (8, 1, 0): 7.5}  # points
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (4, 1.2, 1, 1.2)), (0, (1, 1.2)), (0, (7, 1.5, 1, 1.5, 1, 1.5)))
 ACROSS, LEGEND_ROW = 3, 0.24  # panels side by side, inches
 LEAST_RATIO = 1.1  # at the right end of the axis, so that ratios near 1 look near 1
@@ -57,7 +63,7 @@ class MethodStyle(NamedTuple):
     """How a method is drawn."""
 
     colour: str
-    marker: str
+    marker: Any
     line: Any
 
     @property
@@ -107,7 +113,9 @@ def draw_regret(results: Results, samples: Samples = "train") -> Figure:
     """Draw the mean normalised max regret over the size of problems, with confidence bands."""
 
     def draw(axes: Axes, group: Group, styles: Styles) -> None:
-        _draw_over_size(axes, group, styles, group.normalised(samples), t_band)
+        figures = group.normalised(samples)
+        most = max(1.0, float(figures[np.isfinite(figures)].max(initial=0.0)))
+        _draw_over_size(axes, group, styles, figures, lambda column: t_band(column, within=(0.0, most)))
         axes.set(ylim=(0, 1.04 * max(1.0, axes.dataLim.y1)), ylabel=f"{REGRET} ({samples})")
 
     groups = _with_numbers(results, lambda group: group.normalised(samples))
@@ -183,16 +191,14 @@ def pareto_front(seconds: Array, regret: Array) -> list[int]:
 
 
 def method_styles(methods: Sequence[str]) -> dict[str, MethodStyle]:
-    """Return a style for each method; all are different while there are markers left."""
+    """Return a style for each method. Markers and colours all differ while there are any left."""
     styles: dict[str, MethodStyle] = {}
-    for method in methods:
+    taken: set[str] = set()
+    for number, method in enumerate(methods):
         short = method.partition(" ")[0]
-        colour = next(colour for pattern, colour in FAMILIES.items() if re.match(pattern, short))
-        steps = re.fullmatch(r"(reg-\w|cemr-d)(\d+)", short)
-        number = int(steps[2]) - 1 if steps else NO_STEPS
-        taken = {one.marker for one in styles.values() if one.colour == colour}
-        while MARKERS[number % len(MARKERS)] in taken and len(taken) < len(MARKERS):
-            number += 1
+        own = next((colours for pattern, colours in FAMILIES.items() if re.fullmatch(pattern, short)), ())
+        colour = next((one for one in (*own, *SPARE) if one not in taken), SPARE[number % len(SPARE)])
+        taken.add(colour)
         styles[method] = MethodStyle(colour, MARKERS[number % len(MARKERS)], LINES[number % len(LINES)])
     return styles
 
@@ -210,7 +216,7 @@ def _draw_panels(
     styles = method_styles(list(dict.fromkeys(method for group in groups for method in group.methods)))
     across = min(len(groups), ACROSS)
     width = max(across * size[0], 5.4)
-    columns = style.legend_columns(list(styles), width)
+    columns = style.legend_columns(list(styles), min(width, style.NARROW))
     rows = -(-len(styles) // columns) if legend else 0
     height = -(-len(groups) // across) * size[1] + rows * LEGEND_ROW + 0.1
     figure, panels = style.panels(len(groups), across, (width, height), ConstrainedLayoutEngine(wspace=0.05))

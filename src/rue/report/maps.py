@@ -3,11 +3,12 @@
 In sample k the policy visits node i of its controller n(i) times (`rue.visits`). With s(i) the node's state and w(i, c)
 the probability of choice c there, a map shows, for each state,
 
-    n(s) = Σ n(i) over the nodes of s                          as the area of a square,
+    n(s) = Σ n(i) over the nodes of s                          as the area of a frame,
     π(c | s) = Σ n(i) w(i, c) / n(s)                           as the length of an arrow in the direction of c;
 
-after t steps it is the same with the probability to be at node i then. Without directions (`heading` in the layout) a
-cell has the colour and the letter of its likeliest action instead.
+which is a mean over the memory of the policy; the legend says so if a state has several nodes. After t steps it is the
+same with the probability to be at node i then. Frames are hollow, so that costs can be seen, and arrows stay within
+their cells. Without directions (`heading` in the layout) a cell has the colour and the letter of its likeliest action.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,8 +47,9 @@ LINE, LONGEST_SIGN, WIDEST_SIGN = 0.3, 0.5, 0.26  # of the legend: a row, arrows
 WRITTEN = 0.34  # inches of a cell that has room for a letter
 MOST_FRAMED, MOST_CURRENTS = 40, 25  # cells on a side that have borders, currents on a side
 # Arrows, in cells: the length for probability 1, and for the speed that nine in ten currents are below.
-ARROW, CURRENT, CURRENT_WIDTH = 0.8, 0.85, 0.04
+ARROW, CURRENT, CURRENT_WIDTH = 0.5, 0.85, 0.04
 HEAD = {"headwidth": 3.8, "headlength": 3.8, "headaxislength": 3.3}  # in widths of the arrow
+FRAME = 1.6  # points of the frame of a visited cell
 LAND_LOOK: dict[str, Any] = {"facecolor": style.LAND, "edgecolor": "#9A9A9A", "hatch": "////"}
 # Marker, colour, relative size and drawing order of the two ends.
 END_LOOK = {"start": ("o", "#FFFFFF", 1.0, 2.8), "goal": ("*", style.GREEN, 1.6, 3.4)}
@@ -69,7 +71,7 @@ def draw_map(
     in one sample: the given one or that with the largest regret. `overview` adds a first panel with the mean of all
     samples.
 
-    An arrow of probability 1 is 0.8 cells long. Expected visits below 0.001 and probabilities below 0.05 are not drawn.
+    An arrow of probability 1 is half a cell long. Visits below 0.001 and probabilities below 0.05 are not drawn.
     """
     grid = read_grid(model.graph)
     asked = max(0 if part is None else np.size(part) for part in (samples, steps)) + overview
@@ -87,7 +89,8 @@ def draw_map(
         panels = [_sample_panel(model, policy, verdict, k, len(shown)) for k in shown]
     if overview:
         panels.insert(0, MapPanel(f"all {model.samples} samples\nmean cost, frequency of obstacles", None))
-    return _Map(model, grid, panels, at_a_time=steps is not None).draw()
+    remembers = policy is not None and not policy.is_stationary
+    return _Map(model, grid, panels, at_a_time=steps is not None, remembers=remembers).draw()
 
 
 class MapPanel(NamedTuple):
@@ -159,8 +162,11 @@ def _regret(verdict: Evaluation, sample: int) -> str:
 class _Map:
     """All panels, and the scales that they share."""
 
-    def __init__(self, model: UMDP, grid: CellGrid, panels: Sequence[MapPanel], *, at_a_time: bool) -> None:
+    def __init__(
+        self, model: UMDP, grid: CellGrid, panels: Sequence[MapPanel], *, at_a_time: bool, remembers: bool
+    ) -> None:
         self.model, self.grid, self.panels = model, grid, panels
+        self.mean = "; mean over its memory" if remembers else ""
         self.at_a_time = at_a_time  # squares show the probability to be there at a time instead of expected visits
         self.on, self.has_degrees = grid.cell >= 0, bool(grid.degrees)
         self.across, self.width = _arrangement(grid, len(panels))  # panels side by side, and inches of each
@@ -175,6 +181,13 @@ class _Map:
         self.visits = np.array([one for panel in visits for one in panel if one >= LEAST_VISITS])  # of all squares
         self.finite = self.visits[np.isfinite(self.visits)]
         self.full = float(np.clip(self.finite.max(initial=0.0), LEAST_VISITS, MOST_FULL))  # visits of a full square
+        self.widest = (
+            1 - FRAME / style.POINTS / self.inches
+        )  # side of a full frame in cells, so that neighbours do not touch
+        # Depths of thin lines, in metres: at most four round numbers.
+        deep = grid.depth[np.isfinite(grid.depth)] if grid.is_shallow and grid.depth is not None else np.empty(0)
+        ticks = MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(deep.min(), deep.max()) if deep.size else deep
+        self.depths = [float(depth) for depth in ticks if deep.min() < depth < deep.max() and depth != grid.shallow]
         self.stride = ceil(max(grid.rows, grid.columns) / MOST_CURRENTS)  # cells from one current to the next
         currents = [np.hypot(*current) for one in panels if (current := self._current(one))]
         speed = np.concatenate([np.empty(0), *currents])
@@ -211,7 +224,7 @@ class _Map:
         end = LEFT + across * self.width + (across - 1) * gap
         longest = max((style.text_width(text, style.NORMAL) for text in labels), default=0.0)
         wide = max(end + beside, LEFT + LONGEST_SIGN + longest + RIGHT)
-        columns = style.legend_columns(labels, wide - LEFT)
+        columns = style.legend_columns(labels, min(wide - LEFT, style.NARROW))
         above = ABOVE + DEGREES * self.has_degrees
         foot = LINE * ceil(len(signs) / columns) + CREDIT * bool(self.grid.credit) + 0.08
         high = foot + down * (self.height + above + BELOW)
@@ -288,11 +301,9 @@ class _Map:
             on = np.flatnonzero((obstacle > 0) & self.on)
             face = [(*to_rgb(style.STONE), a) for a in obstacle[on]]
             self._add_squares(axes, grid.cell[on], 0.86, zorder=1.8, label="obstacle", facecolor=face)
-        for levels, width in ((3, 0.7), ([grid.shallow], 1.7)) if grid.is_shallow else ():
+        for levels, width in ((self.depths, 0.7), ([grid.shallow], 1.7)) if grid.is_shallow else ():
             look = {"levels": levels, "linewidths": width, "colors": style.DEPTH, "zorder": 2.6}
-            lines = axes.contour(grid.x, grid.y, np.ma.masked_invalid(np.asarray(grid.depth)), **look)
-            for text in axes.clabel(lines, fmt="%g m", fontsize=style.SMALL, inline=False, zorder=3.2):
-                text.set_path_effects([*style.HALO])
+            axes.contour(grid.x, grid.y, np.ma.masked_invalid(np.asarray(grid.depth)), **look)
 
     def _draw_currents(self, axes: Axes, panel: MapPanel) -> None:
         current, stride = self._current(panel), self.stride
@@ -311,11 +322,12 @@ class _Map:
         if self.grid.heading is None:
             self._draw_letters(axes, on, visits, chance)
             return
-        for which, colour, label in ((np.isfinite, style.SKY, "visits"), (np.isinf, style.PURPLE, "for ever")):
+        for which, colour, label in ((np.isfinite, style.BLUE, "visits"), (np.isinf, style.PURPLE, "for ever")):
             some = on[which(visits[on])]
             side = np.sqrt(np.minimum(visits[some] / self.full, 1.0))
             if some.size:
-                self._add_squares(axes, self.grid.cell[some], side, zorder=2, label=label, color=colour, alpha=0.8)
+                frame = {"edgecolor": colour, "facecolor": "none", "linewidth": FRAME}
+                self._add_squares(axes, self.grid.cell[some], side * self.widest, zorder=2, label=label, **frame)
         graph = self.model.graph
         choice = np.flatnonzero(seen[graph.choice_state] & (chance >= LEAST_CHANCE))
         state = graph.choice_state[choice]
@@ -349,7 +361,8 @@ class _Map:
         if grid.empty.any():
             yield Patch(label="land" if grid.depth is not None else "no state", **LAND_LOOK)
         if grid.is_shallow:
-            yield Line2D([], [], color=style.DEPTH, linewidth=1.7, label=f"depth {grid.shallow:g} m")
+            thin = ", ".join(f"{depth:g}" for depth in self.depths)
+            yield Line2D([], [], color=style.DEPTH, linewidth=1.7, label=f"depth {grid.shallow:g} m (thin: {thin} m)")
         if self.speed > 0:
             scale = CURRENT * self.stride * inches / self.speed
             speed = _round_number(min(self.speed, LONGEST_SIGN / scale))
@@ -363,18 +376,18 @@ class _Map:
             for action in np.unique(graph.action[(~graph.goal & self.on)[graph.choice_state]]).tolist():
                 name = short_line(graph.action_name(action))
                 yield _sign("s", 0.2, f"{_letter(action)}  {name}", f"C{action}", alpha=0.8)
-            yield _sign("", 0.0, f"the likeliest action and its probability if below 1 ({fainter})", "none")
+            yield _sign("", 0.0, f"the likeliest action and its probability if below 1 ({fainter}{self.mean})", "none")
             return
         if self.finite.size < self.visits.size:
-            yield _sign("s", min(inches, WIDEST_SIGN), "visited for ever", style.PURPLE, alpha=0.8)
+            yield _sign("s", min(inches, WIDEST_SIGN), "visited for ever", "none", mec=style.PURPLE, mew=FRAME)
         if self.finite.size:
             shown = _round_number(self.full * min(1.0, (WIDEST_SIGN / inches) ** 2))
             more = " or more" if shown == self.full else f" (a full square: {self.full:g} or more)"
             what = "probability to be there:" if self.at_a_time else "expected visits:"
             label = f"{what} {shown:g}{more if self.finite.max() > MOST_FULL else ''}"
-            yield _sign("s", inches * (shown / self.full) ** 0.5, label, style.SKY, alpha=0.8)
+            yield _sign("s", inches * (shown / self.full) ** 0.5, label, "none", mec=style.BLUE, mew=FRAME)
         likely = _round_number(min(1.0, LONGEST_SIGN / ARROW / inches))
-        label = f"action of the policy, probability {likely:g} ({fainter})"
+        label = f"action of the policy, probability {likely:g} ({fainter}{self.mean})"
         yield _arrow(ARROW * inches * likely, self.arrow_width * inches, label, style.INK)
 
 
@@ -402,7 +415,9 @@ def _add_degrees(axes: Axes, grid: CellGrid, last: bool) -> None:
 def _sign(marker: Any, inches: float, label: str, color: str, **look: Any) -> Line2D:
     """Return a legend entry: a marker of that size."""
     size = inches * style.POINTS
-    return Line2D([], [], linestyle="none", marker=marker, markersize=size, color=color, mew=0, label=label, **look)
+    return Line2D(
+        [], [], linestyle="none", marker=marker, markersize=size, color=color, label=label, **{"mew": 0, **look}
+    )
 
 
 def _arrow(length: float, width: float, label: str, color: str) -> Line2D:

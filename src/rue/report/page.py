@@ -25,6 +25,7 @@ from rue.experiments.results import Results
 from rue.experiments.statistics import SIGNIFICANT
 from rue.experiments.store import Record
 from rue.experiments.tables import SETS
+from rue.explanation import explain
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.policy import Policy
@@ -32,7 +33,7 @@ from rue.report import summary, tables
 from rue.report.experiments import draw_experiment
 from rue.report.maps import draw_map
 from rue.report.rendering import environment, render
-from rue.report.solutions import draw_bounds, draw_regrets
+from rue.report.solutions import draw_bounds, draw_regrets, has_history
 from rue.report.style import bound_text, number_text, svg_element, svg_image
 from rue.risk import spread
 from rue.solution import Solution
@@ -125,10 +126,11 @@ def compare_page(
     test: UMDP | None = None,
     verdicts: Mapping[str, Evaluation] | None = None,
     fresh: str = "",
+    about: Mapping[str, str] | None = None,
 ) -> str:
     """Return the page of several methods on one model, by name; with the judge's verdicts on test samples, if any.
 
-    `fresh` is what the samples say about fresh ones, in words.
+    `fresh` is what the samples say about fresh ones, in words; `about` are facts of the run: its date, its limit.
     """
     if not solutions:
         raise BadInput("there are no solutions to show; expected at least one")
@@ -141,7 +143,10 @@ def compare_page(
     problem.figures.append(regret_figure(model, regrets, "train", bound=problem.runs.bound))
     if test is not None and tested:
         problem.figures.append(regret_figure(test, {name: one.regret.tolist() for name, one in tested.items()}, "test"))
-    problem.figures.append(bounds_figure(ranked))
+    with_history = {name: one for name, one in ranked.items() if has_history(one)}
+    if with_history:
+        problem.figures.append(bounds_figure(with_history, len(ranked), problem.runs.bound))
+    best = next(iter(ranked))
     room = MOST_BYTES
     for name, solution in ranked.items():
         problem.policies.append(_page_policy(model, name, solution.policy, with_map=room > 0))
@@ -151,6 +156,9 @@ def compare_page(
         title=model_text,
         problem=problem,
         fresh=fresh,
+        best=best,
+        why=explain(model, ranked[best]).sections(),
+        about={"Model": model_text, **(about or {})},
         solvers={name: repr(solution.solver) for name, solution in ranked.items()},
         facts={"Versions": _pairs(versions()), "Machine": _pairs(machine())},
     )
@@ -162,7 +170,7 @@ def _record(model: UMDP, solution: Solution, verdict: Evaluation | None) -> Reco
         "status": solution.status.value, "states": model.graph.states, "choices": model.graph.choices,
         "max_regret": (solution.max_regret.lower, solution.max_regret.upper), "regret": solution.regret,
         "spread": spread(np.array(solution.regret), np.array(solution.weight) if solution.weight else None),
-        "seconds": solution.seconds, "nodes": solution.policy.nodes,
+        "seconds": solution.seconds, "nodes": solution.policy.nodes, "floor": solution.floor,
     }  # fmt: skip
     if verdict is None:
         return found
@@ -283,18 +291,22 @@ def regret_figure(model: UMDP, regrets: Regrets, name: str, bound: float | None 
     what, title = ("sample", "each sample") if bound is not None else ("test sample", "test samples")
     where = f"{tables.count(len(shown), 'method')} in {tables.count(model.samples, what)}"
     words = f"Regret of {where}. Largest: {largest}."
-    caption = f"The cost above the least that is possible there.{_not_shown(regrets)}"
+    proved = f" No policy has a max regret below {bound_text(bound)}." if bound else ""
+    caption = f"The cost above the least that is possible there.{proved}{_not_shown(regrets)}"
     drawn = draw_regrets(model, shown, bound=bound or None)
     return PageFigure(f"Regret in {title}", caption, svg_element(drawn, name, words))
 
 
 @_without_garbage()
-def bounds_figure(solutions: Mapping[str, Solution]) -> PageFigure:
-    """Return the bounds of each method over time."""
+def bounds_figure(solutions: Mapping[str, Solution], methods: int, bound: float) -> PageFigure:
+    """Return the bounds over time of methods whose bounds have a history, out of `methods`."""
     shown = dict(islice(solutions.items(), MOST_METHODS))
     words = f"Bounds of {summary.listed([f'{name} {one.objective}' for name, one in shown.items()])} over time."
-    caption = f"The bounds of each method on its own objective, which methods do not share.{_not_shown(solutions)}"
-    return PageFigure("Bounds over time", caption, svg_element(draw_bounds(shown), "bounds", words))
+    caption = "The bounds of each method on its own objective, which methods do not share."
+    if methods > len(solutions):
+        caption += f" The other {tables.count(methods - len(solutions), 'method')} found no bounds on the way."
+    drawn = svg_element(draw_bounds(shown, bound=bound), "bounds", words)
+    return PageFigure("Bounds over time", caption + _not_shown(solutions), drawn)
 
 
 def _not_shown(methods: Mapping[str, object]) -> str:
@@ -309,4 +321,6 @@ def map_figure(model: UMDP, name: str, policy: Policy) -> PageFigure | None:
         return None
     words = f"Map of what the policy of {name} does: how often it visits each place and what it chooses there."
     caption = "Expected visits, and actions." if "heading" in layout else "The likeliest action of each state."
+    if not policy.is_stationary:
+        caption += " The policy remembers: actions are means over its nodes, by how often they are visited."
     return PageFigure(f"Policy of {name} on the map", caption, svg_image(draw_map(model, policy), words))

@@ -8,13 +8,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rue.experiments.provenance import versions
 
 
-def environment() -> Environment:
-    """Return where the templates are, and how they are read."""
+def environment(*folders: Path) -> Environment:
+    """Return how templates are read: from these folders, and from this one."""
     options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "extensions": ["jinja2.ext.do"]}
-    return Environment(loader=FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True, **options)
+    loader = FileSystemLoader([*folders, Path(__file__).parent])
+    return Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, **options)
 
 
-def render(template: str, where: Environment | None = None, **values: Any) -> str:
-    """Return a page, from a template of the environment or of a plain one."""
-    page = (where or environment()).get_template(template)
-    return page.render(version=versions().get("rue", "unknown"), **values)
+def render(template: str, where: Environment, **values: Any) -> str:
+    """Return a page."""
+    return where.get_template(template).render(version=versions().get("rue", "unknown"), **values)

@@ -1,10 +1,10 @@
 """Figures of solutions: the regret of several policies in each sample, and the bounds of solvers over time.
 
-Regrets of up to 30 samples are bars: side by side for up to six methods, else with one panel for each method. Those of
-more samples are curves: the share of samples whose regret is larger than x, which is zero from the max regret on.
+Regrets of up to 30 samples are bars side by side for up to six methods, else coloured cells, methods × samples. Those
+of more samples are curves: the share of samples whose regret is larger than x, which is zero from the max regret on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike
@@ -25,6 +26,7 @@ from rue.report import style
 from rue.solution import Solution
 
 MOST_BARS, MOST_BESIDE = 30, 6
+CELL, HALF = (0.42, 0.27), 0.6  # inches of a coloured cell; from here on its letters are white
 REGRET = "regret (cost above the least possible)"
 FIRST_SECONDS = 1e-3
 # Smaller values are drawn as 0: relative to the largest known value, and absolute. Solvers reach 0 up to rounding.
@@ -35,7 +37,7 @@ NEGLIGIBLE, LEAST = 1e-9, 1e-12
 def draw_regrets(model: UMDP, regrets: Mapping[str, ArrayLike], *, bound: float | None = None) -> Figure:
     """Draw the regret of each sample for several methods: `regrets` has one array [K] for each name.
 
-    `bound` is a proved lower bound on the max regret of every policy; it becomes a line.
+    `bound` is a proved lower bound on the max regret of every policy; it becomes a line beside bars and curves.
     """
     table = _checked(model, regrets)
     if bound is not None:
@@ -45,20 +47,17 @@ def draw_regrets(model: UMDP, regrets: Mapping[str, ArrayLike], *, bound: float 
     label = {name: f"{short_line(name)}, max {style.number_text(float(table[name].max()))}" for name in table}
     if model.samples > MOST_BARS:
         return _draw_curves(table, label, top, bound)
-    order = sorted(table, key=lambda name: float(table[name].max()))
-    panels = [[name] for name in order] if len(table) > MOST_BESIDE else [list(table)]
-    figure, axes = _bar_panels(model, panels)
-    for axis, names in zip(axes, panels, strict=True):
-        width = 0.82 / len(names)
-        for number, name in enumerate(names):
-            place = np.arange(model.samples) + (number - (len(names) - 1) / 2) * width
-            axis.bar(place, np.minimum(table[name], top), 0.94 * width, linewidth=0, label=label[name])
-            for x in place[np.isinf(table[name])]:
-                axis.text(x, 0.99 * top, "∞", ha="center", va="top", fontsize=style.LARGE, path_effects=style.HALO)
-        axis.set(xlim=(-0.6, model.samples - 0.4), ylim=(0, top))
-        if len(panels) > 1:
-            axis.set_title(label[names[0]], loc="left", fontsize=style.NORMAL)
-    _add_bound_and_legend(figure, axes, [axis.axhline for axis in axes], bound)
+    if len(table) > MOST_BESIDE:
+        return _draw_cells(model, table)
+    figure, axes = _bar_axes(model, len(table))
+    width = 0.82 / len(table)
+    for number, name in enumerate(table):
+        place = np.arange(model.samples) + (number - (len(table) - 1) / 2) * width
+        axes.bar(place, np.minimum(table[name], top), 0.94 * width, linewidth=0, label=label[name])
+        for x in place[np.isinf(table[name])]:
+            axes.text(x, 0.99 * top, "∞", ha="center", va="top", fontsize=style.LARGE, path_effects=style.HALO)
+    axes.set(xlim=(-0.6, model.samples - 0.4), ylim=(0, top))
+    _add_bound_and_legend(figure, axes, axes.axhline, bound)
     return figure
 
 
@@ -76,27 +75,52 @@ def _checked(model: UMDP, regrets: Mapping[str, ArrayLike]) -> dict[str, Array]:
     return table
 
 
-def _bar_panels(model: UMDP, panels: Sequence[Sequence[str]]) -> style.Panels:
-    """Return a figure with axes for bars: one panel, or three or four panels side by side."""
+def _bar_axes(model: UMDP, methods: int) -> tuple[Figure, Axes]:
+    """Return a figure with axes for bars of that many methods."""
     names, title = _sample_names(model)
-    across, stride = (3 if len(panels) <= 9 else 4), ceil(len(names) / 8)
-    size = 3.2 * across, 1.9 * ceil(len(panels) / across) + 0.9
-    if len(panels) == 1:
-        methods, across, stride = len(panels[0]), 1, 1
-        size = float(np.clip(1.4 + 0.16 * len(names) * (methods + 1), 5.5, 14.0)), 4.0 + 0.3 * ceil((methods + 1) / 3)
-    figure, axes = style.panels(len(panels), across, size, sharex=True, sharey=True)
-    turn: dict[str, Any] = {"rotation": 45, "ha": "right"} if max(map(len, names)) > 5 else {}
-    for number, axis in enumerate(axes):
-        style.plain_axes(axis)
-        axis.yaxis.set_major_formatter("{x:g}")
-        axis.set_xticks(range(0, len(names), stride), names[::stride], **turn)
-        axis.tick_params(axis="x", length=0, labelbottom=number >= len(axes) - across)
-    if len(panels) == 1:
-        axes[0].set(xlabel=title, ylabel=REGRET)
-    else:
-        figure.supxlabel(title, fontsize=style.NORMAL)
-        figure.supylabel(REGRET, fontsize=style.NORMAL)
+    wide = float(np.clip(1.4 + 0.16 * len(names) * (methods + 1), 5.5, 14.0))
+    figure, (axes,) = style.panels(1, 1, (wide, 4.0 + 0.3 * ceil((methods + 1) / 3)))
+    style.plain_axes(axes)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_xticks(range(len(names)), names, **_turned(names))
+    axes.tick_params(axis="x", length=0)
+    axes.set(xlabel=title, ylabel=REGRET)
     return figure, axes
+
+
+def _turned(names: Sequence[str]) -> dict[str, Any]:
+    """Return how names below an axis are turned: not at all if they are short."""
+    return {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 5 else {}
+
+
+def _draw_cells(model: UMDP, table: Mapping[str, Array]) -> Figure:
+    """Draw methods × samples, the method with the least max regret on top; max regrets have a column of their own.
+
+    Colours are by the square root, so that small regrets can be told apart beside large ones.
+    """
+    order = sorted(table, key=lambda name: float(table[name].max()))
+    values, (names, title) = np.array([table[name] for name in order]), _sample_names(model)
+    most = float(values[np.isfinite(values)].max(initial=0.0))
+    scale, heads = PowerNorm(0.5, 0.0, most or 1.0), [short_line(name, 24) for name in order]
+    beside = max(style.text_width(head, style.NORMAL) for head in heads)
+    figure, (axes,) = style.panels(1, 1, (beside + CELL[0] * (len(names) + 3), 1.0 + CELL[1] * len(order)))
+    edges = np.arange(len(names) + 1) - 0.5, np.arange(len(order) + 1) - 0.5
+    look: dict[str, Any] = {"cmap": style.REGRETS, "norm": scale, "edgecolors": "white", "linewidth": 1.0}
+    image = axes.pcolormesh(*edges, np.minimum(values, most or 1.0), **look)
+    look = {"ha": "center", "va": "center", "fontsize": style.SMALL}
+    for (row, column), value in np.ndenumerate(values):
+        text = "0" if value <= NEGLIGIBLE * most else f"{value:.2g}" if np.isfinite(value) else "∞"
+        axes.text(column, row, text, color="white" if scale(min(value, most)) > HALF else "black", **look)
+    for row, name in enumerate(order):
+        axes.text(-1.2, row, style.number_text(float(table[name].max())), fontweight="bold", **look)
+    axes.set_yticks(range(len(order)), heads)
+    axes.set_xticks([-1.2, *range(len(names))], ["max", *names], **_turned(names))
+    axes.tick_params(length=0)
+    axes.set(xlim=(-1.8, len(names) - 0.5), ylim=(len(order) - 0.5, -0.5), xlabel=title)
+    axes.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=axes, shrink=0.6, anchor=(0.0, 1.0), pad=0.015, aspect=14, label="regret")
+    bar.outline.set_visible(False)
+    return figure
 
 
 def _sample_names(model: UMDP) -> tuple[list[str], str]:
@@ -123,28 +147,26 @@ def _draw_curves(table: Mapping[str, Array], label: Mapping[str, str], top: floa
     axes.set(xlim=(0, top), ylim=(0, 1.02), xlabel=REGRET, ylabel=f"share of {samples} samples with more")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.xaxis.set_major_formatter("{x:g}")
-    _add_bound_and_legend(figure, [axes], [axes.axvline], bound)
+    _add_bound_and_legend(figure, axes, axes.axvline, bound)
     return figure
 
 
-def _add_bound_and_legend(figure: Figure, axes: Sequence[Axes], lines: Sequence[Any], bound: float | None) -> None:
-    """Draw the bound in all panels; the legend has it, and the methods if they are in one panel."""
+def _add_bound_and_legend(figure: Figure, axes: Axes, line: Callable[..., object], bound: float | None) -> None:
+    """Draw the bound, and a legend of it and the methods."""
     if bound is not None:
         look = {"color": style.INK, "linestyle": (0, (5, 2)), "linewidth": 1.2, "zorder": 3}
-        for line in lines:
-            line(bound, label=f"every policy's max regret is at least {style.bound_text(bound)}", **look)
-    handles, labels = axes[0].get_legend_handles_labels()
-    if len(axes) > 1:
-        handles, labels = handles[:-1], labels[:-1]
-    columns = min(3, style.legend_columns(labels, figure.get_figwidth()))
+        line(bound, label=f"every policy's max regret is at least {style.bound_text(bound)}", **look)
+    handles, labels = axes.get_legend_handles_labels()
+    columns = style.legend_columns(labels, min(figure.get_figwidth(), style.NARROW))
     figure.legend(handles, labels, loc="outside upper left", ncols=columns)
 
 
 @style.styled
-def draw_bounds(solutions: Mapping[str, Solution]) -> Figure:
+def draw_bounds(solutions: Mapping[str, Solution], *, bound: float | None = None) -> Figure:
     """Draw both bounds of each solution's trace over time, shaded between, with the last values beside them.
 
     There is one panel for each solution. Solutions with the same measure share the axis, so that they can be compared.
+    `bound` is the best proved bound on the max regret of every policy, from wherever: a line where regret is measured.
     """
     if not solutions:
         raise BadInput("there are no solutions to draw; expected at least one")
@@ -159,20 +181,31 @@ def draw_bounds(solutions: Mapping[str, Solution]) -> Figure:
         bounds, measures = traces[name][:, 1:], solution.solver.measures
         bounds[np.abs(bounds) < least] = 0.0
         top[measures] = max(top.get(measures, 0.0), _axis_end(traces[name]))
-    across = min(len(solutions), 3)
+    across = {4: 2}.get(len(solutions), min(len(solutions), 3))
     size = 4.4 * across + 0.5, 3.1 * ceil(len(solutions) / across) + 0.5
     figure, panels = style.panels(len(solutions), across, size, sharex=True)
     for axes, (name, solution) in zip(panels, solutions.items(), strict=True):
         _draw_trace(axes, traces[name], top[solution.solver.measures])
+        if bound and solution.solver.measures == "regret":
+            label = f"every policy's max regret is at least {style.bound_text(bound)}"
+            axes.axhline(bound, color=style.INK, linestyle=(0, (5, 2)), linewidth=1.0, zorder=2.5, label=label)
         axes.set_title(f"{short_line(name)}: {solution.status.value.replace('_', ' ')}", loc="left")
         axes.set_ylabel(solution.solver.measures)
     begin, end = (pick(float(trace[at, 0]) for trace in traces.values()) for pick, at in ((min, 0), (max, -1)))
     for axes in panels[max(len(solutions) - across, 0) :]:
         axes.set(xlabel="seconds", xlim=(begin / 1.2, end))
         axes.tick_params(labelbottom=True)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=3)
+    entries = {label: sign for axes in panels for sign, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    columns = style.legend_columns(list(entries), style.NARROW)
+    figure.legend(entries.values(), entries.keys(), loc="outside lower left", ncols=columns)
     figure.align_labels()
     return figure
+
+
+def has_history(solution: Solution) -> bool:
+    """Return whether the bounds of a solution changed during its search, so that there is something to draw."""
+    points = {(point.lower, point.upper) for point in solution.trace}
+    return len(points) > 1
 
 
 def _trace(solution: Solution) -> Array:  # [points, 3]

@@ -34,11 +34,13 @@ BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 # The style sheet of the page replaces some of these in dark mode.
 INK, FAINT, LAND, STONE, DEPTH = "#1A1A1A", "#8A8A8A", "#C9C9C9", "#3A3A3A", "#8E3B76"
 COSTS = LinearSegmentedColormap.from_list("costs", ["#FFFFFF", "#FFEBCB", "#FDD49A", "#FABB6A", "#F09B45"])
+REGRETS = LinearSegmentedColormap.from_list("regrets", ["#F3F6F8", "#B9D3E4", "#6FA6C9", "#2A6F9E", "#0B3C5D"])
 HALO = [withStroke(linewidth=2.5, foreground="white")]  # a rim around letters, so that they can be read anywhere
 
 SMALL, NORMAL, LARGE = 8.0, 9.5, 11.0  # font sizes in points
 POINTS = 72.0  # in an inch
 PIXELS = 88  # of a page, for an inch of a figure
+NARROW = 4.6  # inches of a legend that a narrow screen shows without scrolling
 LEGEND_HANDLE = 0.8  # inches of a legend entry besides its text
 SURE = 1e-12  # rounding of probabilities
 # No date and no version, so that equal figures are equal bytes.

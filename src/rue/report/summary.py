@@ -9,14 +9,16 @@ from decimal import ROUND_HALF_EVEN
 
 import numpy as np
 
+from rue._text import percent_text
 from rue.experiments.problems import ProblemRuns
 from rue.experiments.results import Group, Samples
-from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, describe
+from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, describe, most_comparisons
 from rue.experiments.tables import mean_text
 from rue.report.style import bound_text, number_text
-from rue.report.tables import count, percent
+from rue.report.tables import count
 from rue.solution import Status
 
+FIGURE = "normalised max regret"
 MOST_NAMED = 4  # methods that are not significantly worse
 
 
@@ -49,10 +51,14 @@ def _least(group: Group, samples: Samples) -> str:
     ties = shown.count(shown[0])
     names, others = listed([group.methods[i] for i in order[:ties]]), order[ties:]
     if not others:
-        return f"the mean regret of {names} is {shown[0]}"
-    text = f"the least mean regret is that of {names}, {shown[0]}, before {group.methods[others[0]]} with {shown[ties]}"
+        return f"the mean of {FIGURE} of {names} is {shown[0]}"
+    text = f"{names} has the least mean of {FIGURE}, {shown[0]}, before {group.methods[others[0]]} with {shown[ties]}"
+    text = text.replace(" has ", " have ", 1) if ties > 1 else text
+    pairs = len(ranked) * (len(ranked) - 1)
     if len(group.problems) == 1:
         return text
+    if pairs > most_comparisons(len(group.problems)):
+        return f"{text}; {count(len(group.problems), 'problem')} are too few for any difference to be significant"
     below = compare_methods(group.normalised(samples)).wilcoxon_holm[order[0]]
     unsure = [group.methods[i] for i in others if not below[i] < SIGNIFICANT]
     if len(unsure) == len(others):
@@ -80,7 +86,7 @@ def _distance(group: Group) -> str:
     if not known.size:
         reason = "no bound is proved" if not endless.all() else "all regrets are infinite"
         return f"How far that is from the best possible is not known, as {reason}"
-    most, median = percent(float(known.max())), percent(float(np.median(known)), ROUND_HALF_EVEN)
+    most, median = percent_text(float(known.max())), percent_text(float(np.median(known)), ROUND_HALF_EVEN)
     what = f"Of these {group.methods[chosen]} leaves" if len(best) > 1 else "That leaves"
     text = f"{what} a gap of at most {most} to the best possible (median {median})"
     left_out = {"without a bound": int(unknown.sum()), "with infinite regret": int(endless.sum())}
@@ -96,7 +102,7 @@ def comparison(runs: ProblemRuns) -> list[str]:
     if math.isinf(least):
         text = "No method found a policy that surely reaches the goal in every sample: every max regret is ∞."
     elif bound > 0:
-        gap = f"leaves a gap of {percent(1 - bound / least)}" if least > bound else "is the best possible"
+        gap = f"leaves a gap of {percent_text(1 - bound / least)}" if least > bound else "is the best possible"
         text += f" No policy of any kind has less than {bound_text(bound)}: this one {gap}."
     elif least > 0:
         text += " No bound is proved, so better policies may exist."

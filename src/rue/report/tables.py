@@ -3,19 +3,19 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from decimal import ROUND_CEILING
 from itertools import islice
 from typing import Any
 
+from rue._text import percent_text, short_line
 from rue.experiments.problems import SAME, ProblemRuns
-from rue.experiments.results import spread_of
+from rue.experiments.results import NO_REGRET, spread_of
 from rue.experiments.store import FAILED, Record
 from rue.policy import Policy
-from rue.report.style import bound_text, number_text, rounded
-from rue.solution import Status
+from rue.report.style import bound_text, number_text
+from rue.solution import Interval, Status
 from rue.table import Cell, Table, TableRow
 
-FIRST_ROWS = 12  # of a policy
+FIRST_ROWS, MOST_FOLLOWING = 12, 3  # of a policy; nodes that follow one
 MOST_STOPPED = 300  # runs in one table
 
 Runs = Sequence[tuple[int, ProblemRuns, str, Record]]  # number of the problem on the page, problem, method, record
@@ -35,14 +35,17 @@ def method_table(problem: ProblemRuns, *, proved: bool = True) -> Table:
     test = numbers(lambda one: one["test"]["max_regret"] if "test" in one else math.nan)
     widest = max([*filter(math.isfinite, (*train, *test)), bound, 0.0])
     mark = round(100 * bound / widest, 1) if bound > 0 else None
-    gap = [value if math.isinf(value) else max(0.0, 1 - bound / value) if value > 0 else 0 * value for value in train]
+    gap = [
+        math.nan if math.isnan(value) else Interval(min(bound, value), value).gap(float(one.get("floor", NO_REGRET)))
+        for value, one in zip(train, records.values(), strict=True)
+    ]
     columns = {
         "method": map(Cell, records),
         "max regret, train": _regret_cells(train, widest, mark),
         "max regret, test": _regret_cells(test, widest),
         "mean regret": map(_number, numbers(lambda one: spread_of(one)["mean"])),
         "tail 0.1": map(_number, numbers(lambda one: spread_of(one)["tail 0.1"])),
-        "gap": [_number(value, percent) for value in gap],
+        "gap": [_number(value, percent_text) for value in gap],
         "proved bound": [_number(value, bound_text) for value in numbers(lambda one: one["max_regret"][0])],
         "seconds": map(_number, numbers(lambda one: one["seconds"])),
         "nodes": [_number(value, "{:.0f}".format) for value in numbers(lambda one: one["nodes"])],
@@ -53,22 +56,26 @@ def method_table(problem: ProblemRuns, *, proved: bool = True) -> Table:
     if not proved:
         del columns["proved bound"]
     words = f"No policy of any kind has a max regret (train) below {bound_text(bound)}, the upright mark."
+    caption = (
+        f"{words if bound > 0 else 'No bound is proved.'} The gap is (max regret − bound) / max regret. Mean regret and "
+        "tail 0.1, the mean of the worst tenth, are over the train samples by their weights."
+    )
     rows = zip(*columns.values(), strict=True)
-    caption = (words if bound > 0 else "No bound is proved.") + " Tail 0.1 is the mean of the worst tenth (train)."
     return _table("Max regret by method", columns, rows, ("method", "status"), caption)
 
 
 def policy_table(name: str, policy: Policy) -> Table:
-    """Return the first rows of a policy: breadth first from where it starts."""
+    """Return the first rows of a policy: breadth first from where it starts, with the nodes that follow."""
     rows = [
-        (_number(node, str), Cell(state), Cell(action), _number(weight))
-        for node, state, action, weight in islice(_rows_from_start(policy), FIRST_ROWS)
+        (_number(node, str), Cell(state), Cell(action), _number(weight), Cell(follow))
+        for node, state, action, weight, follow in islice(_rows_from_start(policy), FIRST_ROWS)
     ]
     total, starts = int(policy.choice.size), policy.start_node.size
     caption = f"Its first {len(rows)} rows of {total}, from the start on" if total > len(rows) else "All of its rows"
     caption += f"; it has {count(policy.nodes, 'node')}."
     caption += f" It starts at one of {starts} nodes, drawn by chance." if starts > 1 else ""
-    return _table(f"Policy of {name}", ("node", "state", "action", "probability"), rows, ("state", "action"), caption)
+    columns = ("node", "state", "action", "probability", "then, at node")
+    return _table(f"Policy of {name}", columns, rows, ("state", "action", "then, at node"), caption)
 
 
 def time_table(runs: Runs) -> Table:
@@ -137,15 +144,18 @@ def _regret_cells(regrets: Sequence[float], widest: float, mark: float | None = 
     return cells
 
 
-def _rows_from_start(policy: Policy) -> Iterator[tuple[int, str, str, float]]:
-    """Yield what is done at each node that the policy may reach, the nearest first."""
+def _rows_from_start(policy: Policy) -> Iterator[tuple[int, str, str, float, str]]:
+    """Yield what is done at each node that the policy may reach, the nearest first, and the nodes that follow."""
     graph, seen = policy.graph, dict.fromkeys(policy.start_node.tolist())
     waiting = list(seen)
     for node in waiting:  # grows meanwhile
         for entry in range(int(policy.entry_ptr[node]), int(policy.entry_ptr[node + 1])):
             action = graph.action_name(int(graph.action[policy.choice[entry]]))
-            yield node, graph.state_name(int(policy.node_state[node])), action, float(policy.weight[entry])
             reached = dict.fromkeys(policy.next_node[policy.next_ptr[entry] : policy.next_ptr[entry + 1]].tolist())
+            names = [f"{short_line(graph.state_name(int(policy.node_state[n])), 24)}: {n}" for n in reached]
+            more = [f"{len(names) - MOST_FOLLOWING} more"] if len(names) > MOST_FOLLOWING else []
+            follow = "; ".join([*names[:MOST_FOLLOWING], *more])
+            yield node, graph.state_name(int(policy.node_state[node])), action, float(policy.weight[entry]), follow
             waiting += [other for other in reached if other not in seen]
             seen |= reached
 
@@ -153,8 +163,3 @@ def _rows_from_start(policy: Policy) -> Iterator[tuple[int, str, str, float]]:
 def count(number: int, thing: str, things: str = "") -> str:
     """Return `1 method`, `3 methods`, `12 000 methods`."""
     return f"{number:,} {thing if number == 1 else things or thing + 's'}".replace(",", " ")
-
-
-def percent(share: float, rounding: str = ROUND_CEILING) -> str:
-    """Return two digits of a share, three from 100 % on; rounded up, as it mostly is an upper bound."""
-    return "∞" if math.isinf(share) else f"{rounded(100 * share, 2 if share < 1 else 3, rounding):g} %"

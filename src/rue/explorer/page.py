@@ -23,13 +23,14 @@ from rue.judge import Evaluation, visited_nodes
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.report import style
-from rue.report.rendering import render
+from rue.report.rendering import environment, render
 from rue.report.tables import count
 from rue.solution import Cache, Solution
 from rue.values import optimal_values
 
 SCENERY = {"entry_cost": "entryCost", "obstacle": "obstacle", "east": "east", "north": "north"}
-CODE = [Path(__file__).parent.with_name("player.js"), Path(__file__).with_name("explorer.js")]
+HERE = Path(__file__).parent
+CODE = (HERE.with_name("player.js"), HERE / "explorer.js")
 COLOURS = 9  # of the scale of costs
 BYTES_AS_TEXT = 4 / 3  # base64
 ROUNDING = 1e-9  # of the largest gap: smaller ones are shown as none
@@ -62,6 +63,7 @@ def explorer_page(model: UMDP, solution: Solution | Policy, title: str = "") -> 
     }  # fmt: skip
     return render(
         "explorer.html.j2",
+        environment(HERE),
         title=title or "A policy, step by step",
         size=_size(model, policy, visited.size),
         regret=_regret(model, verdict, None if proof is None else proof[1]),
