@@ -155,3 +155,16 @@ def test_all_that_can_be_used_can_be_reached_by_keyboard(view):
     view.show(small_page())
     reached = "return [...document.querySelectorAll('a, button, summary, select, .box')].every(e => e.tabIndex === 0)"
     assert view.run(reached)
+
+
+def test_what_is_wider_than_its_box_says_so(view):
+    hints = """return [...document.querySelectorAll(".box")].filter((box) => box.checkVisibility()).map((box) =>
+      [box.scrollWidth > box.clientWidth + 1, getComputedStyle(box, "::before").content.includes("scrolls")])"""
+    for width in WIDTHS:
+        view.show(small_comparison(), width)
+        view.run("return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        shown = view.run(hints)
+        assert all(wide == told for wide, told in shown)
+    view.show(small_comparison(), 400)
+    view.run("return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert any(told for _, told in view.run(hints))

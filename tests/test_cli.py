@@ -20,6 +20,7 @@ import typer
 import rue
 from rue import cli, experiments, parsing
 from rue._jit import KERNELS
+from rue._text import percent_text
 from rue.cli import app, insight
 from rue.cli import compare as compare_command
 from rue.cli import experiments as experiments_of_the_command_line
@@ -357,7 +358,7 @@ def no_work(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("work was done before the output was checked")
 
-    for name in ("policies.read_model_and_warm_up", "compare.read_model_and_warm_up", "plot.parsing.read_model"):
+    for name in ("policies.read_and_warm_up", "compare.read_and_warm_up", "plot.parsing.read_model"):
         monkeypatch.setattr(f"rue.cli.{name}", refuse)
     monkeypatch.setattr("rue.experiments.make_tables", refuse)
     monkeypatch.setattr("rue.cli.models.read_log", refuse)
@@ -1054,7 +1055,7 @@ def test_compare_takes_the_papers_methods_and_ours_unless_told_otherwise(run):
     assert words.startswith(f"{GRID}: 20 states, 152 choices, 4 samples")
     for entry in facts["methods"]:
         low, high = entry["max_regret"]["lower"], entry["max_regret"]["upper"]
-        gap = f"{100 * entry['gap']:.2g} %"
+        gap = percent_text(entry["gap"])
         assert 0 < low <= high
         proved = rounded_down(low)
         assert f"{entry['method']} {high:.5g} {proved} {gap} {entry['mean_regret']:.5g} " in words

@@ -72,8 +72,11 @@ def test_regret_over_size_is_the_mean_of_each_size(results):
 def test_bands_are_those_of_the_statistics(results):
     disaster, medical = results.groups
     for figure, figures, band in (
-        (draw_regret(results, "test"), [g.normalised("test") for g in results.groups],
-         lambda column: t_band(column, within=(0.0, 1.0))),
+        (
+            draw_regret(results, "test"),
+            [g.normalised("test") for g in results.groups],
+            lambda column: t_band(column, within=(0.0, 1.0)),
+        ),
         (draw_seconds(results), [g.seconds for g in results.groups], bootstrap_band),
     ):
         bars = [tuple(line.get_ydata()) for line in figure.axes[1].lines if len(line.get_ydata()) == 2]

@@ -21,6 +21,7 @@ from rue.experiments.results import Results
 from rue.experiments.tables import make_tables
 from rue.report import page, style, summary, tables
 from rue.report.page import compare_page, experiment_page, map_figure
+from rue.report.solutions import has_history
 
 EVIL = """<b onclick="x()">&amp;'"</b><script>alert(1)</script>"""
 RESCUE = "disaster:seed={},width=4,height=4,samples=4"
@@ -157,12 +158,55 @@ def small_comparison():
     solutions = {name: solution(name) for name in METHODS}
     test = parsing.draw_unseen(rescue(), 5)
     verdicts = {name: rue.evaluate(test, one.policy) for name, one in solutions.items()}
-    return compare_page(RESCUE.format(0), rescue(), solutions, test, verdicts)
+    about = {"Date": "2026-01-02 03:04 UTC", "Limit": "30 s for each method"}
+    return compare_page(RESCUE.format(0), rescue(), solutions, test, verdicts, about=about)
 
 
 @pytest.fixture(scope="module", params=[small_page, small_comparison], ids=["experiment", "comparison"])
 def text(request):
     return request.param()
+
+
+def test_a_comparison_tells_why_and_what_was_run():
+    root = read(small_comparison())
+    best = min((solution(name) for name in METHODS), key=lambda one: one.max_regret.upper)
+    why = root.all("section", id="why")[0]
+    assert [head.text for head in why.all("h3")] == list(rue.explain(rescue(), best).sections())
+    assert [item.text for item in why.all("li")] == rue.explain(rescue(), best).lines()
+    runs = root.all("section", id="runs")[0].text
+    assert all(fact in runs for fact in ("2026-01-02 03:04 UTC", "30 s for each method", "numpy", "cores"))
+
+
+def test_only_methods_with_a_history_are_in_the_figure_of_bounds():
+    root = read(small_comparison())
+    known = [name for name in METHODS if has_history(solution(name))]
+    assert 0 < len(known) < len(METHODS)
+    (figure,) = [one for one in root.all("figure") if "Bounds over time" in one.text]
+    for name in METHODS:
+        assert (f"{name}: solved" in figure.text) == (name in known)
+    assert f"The other {tables.count(len(METHODS) - len(known), 'method')} found no bounds on the way" in figure.text
+
+
+def test_gap_and_mean_regret_are_those_of_the_solution():
+    table = rows_of(read(small_comparison()).all("section", id="methods")[0].all("table")[0])
+    for name in METHODS:
+        one, bound = solution(name), max(solution(other).max_regret.lower for other in METHODS)
+        gap = rue.Interval(min(bound, one.max_regret.upper), one.max_regret.upper).gap(one.floor)
+        assert table[name]["gap"].text == percent_text(gap)
+        assert table[name]["mean regret"].text == f"{one.mean_regret:.3g}"
+
+
+def test_the_policy_table_names_the_nodes_that_follow():
+    policy = solution("adaptive").policy
+    for row in tables.policy_table("adaptive", policy).rows:
+        node, follow = int(row.name), row.cells[-1].text
+        entries = range(policy.entry_ptr[node], policy.entry_ptr[node + 1])
+        names = {
+            f"{policy.graph.state_name(policy.node_state[n])}: {n}"
+            for entry in entries
+            for n in policy.next_node[policy.next_ptr[entry] : policy.next_ptr[entry + 1]]
+        }
+        assert set(follow.split("; ")[:3]) <= names
 
 
 @pytest.fixture
@@ -304,10 +348,10 @@ def test_the_summary_tells_what_happened():
     ("regrets", "words"),
     [
         ({"reg-d1": None, "average": None}, "On train samples no method has a figure."),
-        ({"average": [1.0]}, "the mean of normalised max regret of average is 1.000. How far that is from the best possible is"),
+        ({"average": [1.0]}, "regret of average is 1.000. How far that is from the best possible is not"),
         ({"reg-d1": [2.0], "average": [2.0]}, "the mean of normalised max regret of reg-d1 and average is 1.000"),
-        ({"reg-d1": [2.0], "average": [1.0]}, "average has the least mean of normalised max regret, 0.500, before reg-d1 with 1.000. How far"),
-        ({"average": ["inf"], "best": [1.0]}, "best has the least mean of normalised max regret, 1.000, before average with ∞"),
+        ({"reg-d1": [2.0], "average": [1.0]}, "average has the least mean of normalised max regret, 0.500"),
+        ({"average": ["inf"], "best": [1.0]}, "max regret, 1.000, before average with ∞"),
         ({"average": ["inf"], "best": ["inf"]}, "of average and best is ∞. How far that is from the best possible is "
                                                 "not known, as all regrets are infinite"),
     ],

@@ -12,11 +12,13 @@ from scipy import stats
 from rue.experiments import statistics
 from rue.experiments.published_figures import ELEVEN, PAPER
 from rue.experiments.statistics import (
+    SIGNIFICANT,
     Moments,
     bootstrap_band,
     compare_methods,
     describe,
     holm,
+    most_comparisons,
     t_band,
     t_test,
     t_test_of_moments,
@@ -161,9 +163,21 @@ def test_bands_by_hand():
     lower, upper = t_band(np.array([1.0, 2.0, 3.0, math.nan]))
     assert (lower, upper) == (pytest.approx(2 - 4.302653 / math.sqrt(3)), pytest.approx(2 + 4.302653 / math.sqrt(3)))
     assert all(math.isnan(end) for end in (*t_band(np.ones(1)), *bootstrap_band(np.ones(1))))
+    few = np.array([0.2, 1.0, 1.0])
+    assert t_band(few).upper > 1 and t_band(few, within=(0.0, 1.0)) == (max(t_band(few).lower, 0.0), 1.0)
     values = np.array([0.001, 0.002, 0.1, 5.0])
     assert bootstrap_band(values) == bootstrap_band(values)
     assert values.min() <= bootstrap_band(values).lower < values.mean() < bootstrap_band(values).upper <= values.max()
+
+
+def test_too_few_problems_cannot_be_significant():
+    for problems in range(2, 12):
+        most = most_comparisons(problems)
+        best, worst = np.zeros(problems), np.arange(1.0, problems + 1)  # better on every problem
+        p = wilcoxon_test(best, worst)
+        assert p == 0.5**problems
+        assert holm(np.array([p] + [1.0] * (most - 1)))[0] < SIGNIFICANT or most == 0
+        assert holm(np.array([p] + [1.0] * most))[0] >= SIGNIFICANT
 
 
 def test_bands_hold_the_mean_as_often_as_they_say():

@@ -247,7 +247,9 @@ def _sort_value(cell: Cell) -> str:
 def _emphasised(cell: Cell, escape: Callable[[str], str], before: str, after: str) -> str:
     """Return the text, for the best of a column with the part up to the sign ± emphasised."""
     mean, sign, rest = cell.text.partition(" ±")
-    return f"{before}{escape(mean)}{after}{escape(sign + rest)}" if cell.best else escape(cell.text)
+    if not cell.best:
+        return escape(cell.text)
+    return f"{before}{escape(mean)}{after}" + (f" {escape(f'±{rest}')}" if sign else "")
 
 
 def _on_one_line(text: str) -> str:

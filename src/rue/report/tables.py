@@ -57,8 +57,8 @@ def method_table(problem: ProblemRuns, *, proved: bool = True) -> Table:
         del columns["proved bound"]
     words = f"No policy of any kind has a max regret (train) below {bound_text(bound)}, the upright mark."
     caption = (
-        f"{words if bound > 0 else 'No bound is proved.'} The gap is (max regret − bound) / max regret. Mean regret and "
-        "tail 0.1, the mean of the worst tenth, are over the train samples by their weights."
+        f"{words if bound > 0 else 'No bound is proved.'} The gap is (max regret − bound) / max regret. Mean regret "
+        "and tail 0.1 (the mean of the worst tenth) are over the train samples by their weights."
     )
     rows = zip(*columns.values(), strict=True)
     return _table("Max regret by method", columns, rows, ("method", "status"), caption)
