@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rue
-from rue.cli.printing import percent
+from rue._text import percent_text
 from rue.parsing import parse_method
 
 ROOT = Path(__file__).parent.parent
@@ -165,6 +165,6 @@ def test_a_solver_that_returns_something_else_is_told():
         rue.solve(model, Wrong(), bound=False)
 
 
-@pytest.mark.parametrize(("gap", "shown"), [(0.0123, "1.2 %"), (0.98, "98 %"), (0.997, "100 %"), (1.0, "100 %")])
+@pytest.mark.parametrize(("gap", "shown"), [(0.0123, "1.3 %"), (0.07, "7 %"), (0.997, "100 %"), (1.0, "100 %")])
 def test_gaps_are_printed_in_plain_digits(gap, shown):
-    assert percent(gap) == shown
+    assert percent_text(gap) == shown

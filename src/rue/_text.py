@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, Context, Decimal
 from types import MappingProxyType
 from typing import Any
 
@@ -63,4 +63,4 @@ def percent_text(share: float, rounding: str = ROUND_CEILING) -> str:
     if math.isinf(share):
         return "∞"
     context = Context(prec=2 if share < 1 else 3, rounding=rounding)
-    return f"{float(context.create_decimal(repr(100 * float(share)))):g} %"
+    return f"{float(context.create_decimal(Decimal(repr(float(share))).scaleb(2))):g} %"
