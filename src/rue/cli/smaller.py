@@ -7,9 +7,10 @@ import typer
 
 import rue
 from rue import parsing
+from rue._text import percent_text
 from rue.cli.options import Json, Model, Output, option
 from rue.cli.outputs import Target
-from rue.cli.printing import at_least, complain, number, percent, print_facts, print_json, say
+from rue.cli.printing import at_least, complain, number, print_facts, print_json, say
 from rue.cli.progress import ProgressBar
 from rue.errors import BadInput
 from rue.formats import endings
@@ -82,7 +83,7 @@ def _print(facts: dict[str, Any], tail: float | None) -> None:
     if tail is not None:
         names[f"mean of the worst {100 * tail:g} %"] = "tail"
     rows |= {name: f"{number(after[key])} instead of {number(before[key])}" for name, key in names.items()}
-    rows["lost"] = percent(max(facts["loss"], 0.0))
+    rows["lost"] = percent_text(max(facts["loss"], 0.0))
     if bound is not None:
         rows["any policy"] = f"has a max regret of at least {at_least(bound)}, proved"
     print_facts(rows)
