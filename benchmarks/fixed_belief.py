@@ -21,7 +21,6 @@ import numpy as np
 
 from benchmarks.hidden import FAMILIES
 from benchmarks.hidden_models import experts
-from benchmarks.pomdpx import discount_of
 from benchmarks.report import Table
 from benchmarks.sarsop import PROGRAM, Bounds, Record, installed, solve_by_sarsop
 from rue import UMDP, Adaptive, Limits, optimal_values, solve
@@ -29,6 +28,7 @@ from rue._arrays import Array
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.hull import Hull
 from rue.adaptive.portfolio import start_policies
+from rue.formats.pomdpx_text import discount_of
 from rue.policy import Policy
 from rue.solution import Run
 from rue.values import OptimalValues

@@ -1,6 +1,6 @@
 """SARSOP through `pomdpsol` of the APPL toolkit: bounds on the least weighted regret at a fixed belief, over time.
 
-`pomdpsol` is run if it is on the PATH; nothing here installs it. It reads the file that `pomdpx.py` writes. The rewards
+`pomdpsol` is run if it is on the PATH; nothing here installs it. It reads a file that rue writes. The rewards
 are those with potential V*: its value is minus the least weighted regret, Σ_k b_k (V_k(π) − V*_k) at the initial
 state, and all six digits that it prints are digits of the regret. Its upper bound on the value is our lower bound.
 
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.pomdpx import pomdpx
 from rue import UMDP, optimal_values
 from rue._arrays import Array
+from rue.formats.pomdpx_text import pomdpx
 
 PROGRAM = "pomdpsol"
 # It does not look at the clock before it has its first bounds: it is stopped after this many times the limit.

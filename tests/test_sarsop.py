@@ -10,8 +10,8 @@ import pytest
 
 import rue
 from benchmarks.fixed_belief import search_at
-from benchmarks.pomdpx import ALMOST_ONE, discount_of, pomdpx
 from benchmarks.sarsop import Bounds, Record, read_output
+from rue.formats.pomdpx_text import ALMOST_ONE, discount_of, pomdpx
 
 # What the program prints, with its header and its closing lines.
 PRINTED = """

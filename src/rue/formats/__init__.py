@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rue._check import text_path
 from rue.errors import BadInput
-from rue.formats import drn, policy_file, prism_explicit, rue_file, transition_csv
+from rue.formats import drn, policy_file, pomdpx, prism_explicit, rue_file, transition_csv
 from rue.formats.folders import files_in
 from rue.formats.logs import read_log
 from rue.formats.rue_file import Storable
@@ -68,6 +68,10 @@ register_format(
 )
 _PRISM = (prism_explicit.read_prism, prism_explicit.write_prism, (UMDP,), prism_explicit.read_prism_files)
 register_format(Format("PRISM explicit", (prism_explicit.ENDING,), *_PRISM))
+
+
+_POMDPX = (pomdpx.read_pomdpx, pomdpx.write_pomdpx, (UMDP,), None, pomdpx.looks_like_pomdpx)
+register_format(Format("POMDPX", (pomdpx.ENDING,), *_POMDPX))
 
 
 def endings(kind: type[Storable]) -> tuple[str, ...]:

@@ -16,11 +16,12 @@ is lost. Where some choice need not end, the discount is the one given, and the 
 """
 
 from collections.abc import Iterator
+from xml.sax.saxutils import escape
 
 import numpy as np
 
-from rue import UMDP
 from rue._arrays import Array
+from rue.model import UMDP
 
 # The discount of models that need not end.
 ALMOST_ONE = 0.999999
@@ -42,15 +43,23 @@ def rewards(model: UMDP, potential: Array | None = None) -> Array:  # [C, K]
     return np.asarray(potential[graph.choice_state] - model.cost - ahead)
 
 
-def pomdpx(model: UMDP, belief: Array, potential: Array | None = None, otherwise: float = ALMOST_ONE) -> str:
-    """Return the text of the file."""
+def pomdpx(
+    model: UMDP,
+    belief: Array,
+    potential: Array | None = None,
+    otherwise: float = ALMOST_ONE,
+    description: str = "A UMDP at a fixed belief",
+    keep: bool = False,
+) -> str:
+    """Return the text of the file; `keep` its rows as they are also where a discount could stand for a part of them."""
     graph = model.graph
-    actions = int(graph.action.max()) + 1
+    actions = int(graph.action.max(initial=0)) + 1
+    discount = otherwise if keep else discount_of(model, otherwise)
     start = ["0"] * graph.states
     start[graph.initial] = "1"
     parts = [
-        '<?xml version="1.0" encoding="ISO-8859-1"?>\n<pomdpx version="1.0" id="rue">',
-        f"<Description>A UMDP at a fixed belief</Description>\n<Discount>{discount_of(model, otherwise)!r}</Discount>",
+        '<?xml version="1.0" encoding="UTF-8"?>\n<pomdpx version="1.0" id="rue">',
+        f"<Description>{escape(description)}</Description>\n<Discount>{discount!r}</Discount>",
         "<Variable>",
         _state_variable("state", graph.states, observed=True),
         _state_variable("sample", model.samples, observed=False),
@@ -61,7 +70,11 @@ def pomdpx(model: UMDP, belief: Array, potential: Array | None = None, otherwise
         _table("sample_0", "null", [_entry("-", _numbers(belief / belief.sum()))]),
         "</InitialStateBelief>",
         "<StateTransitionFunction>",
-        _table("state_1", "action state_0 sample_0", _transitions(model, actions)),
+        _table(
+            "state_1",
+            "action state_0 sample_0",
+            _transitions(model, actions, model.prob if keep else _probabilities(model)),
+        ),
         _table("sample_1", "sample_0", [_entry("- -", ["identity"])]),
         "</StateTransitionFunction>",
         "<RewardFunction>",
@@ -75,12 +88,14 @@ def pomdpx(model: UMDP, belief: Array, potential: Array | None = None, otherwise
 def _ending(model: UMDP) -> Array:  # [C, K]
     """Return the probability of each choice to end in a goal."""
     graph = model.graph
+    if graph.choices == 0:
+        return np.zeros((0, model.samples))
     return np.add.reduceat(model.prob * graph.goal[graph.successor][:, None], graph.trans_ptr[:-1], axis=0)
 
 
 def _ends(model: UMDP) -> bool:
     """Return whether each choice of each sample may end, and some does not surely end."""
-    least = float(_ending(model).min())
+    least = float(_ending(model).min(initial=1.0))
     return 0.0 < least < 1.0
 
 
@@ -95,9 +110,9 @@ def _probabilities(model: UMDP) -> Array:  # [T, K]
     return np.asarray(model.prob * part / (1.0 - least))
 
 
-def _transitions(model: UMDP, actions: int) -> Iterator[str]:
+def _transitions(model: UMDP, actions: int, prob: Array) -> Iterator[str]:
     """Yield an entry for each action and transition, with a number for each sample."""
-    graph, prob = model.graph, _probabilities(model)
+    graph = model.graph
     for state in np.flatnonzero(graph.goal):
         yield _entry(f"* s{state} * s{state}", ["1"])
     for action, choice in _every_action(model, actions):

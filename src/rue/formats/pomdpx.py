@@ -1,0 +1,418 @@
+"""POMDPX with observed states and one hidden variable that never changes: its values are the samples.
+
+The observed state may have several variables (`fullyObs="true"`); their values together are a state of the model. The
+hidden variable is drawn once, by its initial belief, which gives the weights of the samples, and its transition is the
+identity: one that switches is refused, and so are observations, since they would tell more than the state does. Rewards
+may have any of these variables as parents, also those of the next state; several reward functions are added up.
+
+In a table an instance names a value for each parent and for the variable: `*` stands for all of them with the same
+numbers, `-` for all of them with a number each, the last one fastest. A later entry replaces an earlier one. What no
+entry names is zero. `identity` and `uniform` stand for tables.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rue._arrays import Array, pointers, ranges
+from rue._check import check_memory
+from rue._text import short_line
+from rue.errors import BadFile
+from rue.flat import Flat
+from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
+from rue.formats.names import check_names, goals_of, label_fields, names_of
+from rue.formats.pomdpx_text import discount_of, pomdpx
+from rue.formats.prism_explicit import merged_targets
+from rue.formats.rewards import model_from_rewards
+from rue.formats.rue_file import Storable
+from rue.formats.text_table import parse_number
+from rue.formats.writing import write_text
+from rue.formats.xml_tree import Node, read_tree
+from rue.model import UMDP
+
+ENDING = ".pomdpx"
+OURS = "rue: "
+IDENTITY_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable with its values by name."""
+
+    name: str  # of the state before a step
+    after: str  # of the state after it
+    values: tuple[str, ...]
+    node: Node
+    observed: bool = True
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return len(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A sparse table: the parents' values as one number, the variable's value, and a number for both."""
+
+    parents: tuple[str, ...]
+    ptr: Array  # [rows+1]
+    column: Array
+    value: Array
+
+
+def looks_like_pomdpx(start: bytes) -> bool:
+    """Return whether a file that begins so is in this format."""
+    return b"<pomdpx" in start
+
+
+def read_pomdpx(path: Path, model: object) -> UMDP:
+    """Read a model; its samples are the values of the hidden variable."""
+    return _Reader(read_tree(path)).model()
+
+
+class _Reader:
+    """Reads the tree of a file."""
+
+    def __init__(self, root: Node) -> None:
+        if root.tag != "pomdpx":
+            root.fail(f"the root is <{root.tag}>; expected <pomdpx>")
+        self.root, self.path = root, root.path
+        variables = root.get("Variable")
+        if variables.all("ObsVar"):
+            node = variables.all("ObsVar")[0]
+            node.fail(
+                f"there is the observation {node.attribute('vname')}; expected none: the state itself is observed"
+            )
+        every = [self._state_variable(node) for node in variables.all("StateVar")]
+        self.observed = [one for one in every if one.observed]
+        hidden = [one for one in every if not one.observed]
+        if len(hidden) > 1:
+            hidden[1].node.fail(f"{hidden[0].name} and {hidden[1].name} are hidden; expected one hidden variable")
+        if not self.observed:
+            variables.fail('no variable is observed; expected the state with fullyObs="true"')
+        self.hidden = hidden[0] if hidden else None
+        node = variables.get("ActionVar")
+        self.action = Variable(node.attribute("vname"), "", _values(node, "a"), node)
+        self.size = {one.name: one.size for one in (*every, self.action)} | {one.after: one.size for one in every}
+        self.value = {one.name: one.values for one in (*every, self.action)} | {one.after: one.values for one in every}
+        self.ours = self._our_names()
+
+    def _state_variable(self, node: Node) -> Variable:
+        observed = node.attributes.get("fullyObs", "false").strip().lower() == "true"
+        names = node.attribute("vnamePrev"), node.attribute("vnameCurr")
+        return Variable(*names, _values(node, "s"), node, observed)
+
+    def _our_names(self) -> dict[str, Any]:
+        for node in self.root.all("Description"):
+            if node.text.startswith(OURS):
+                try:
+                    found = json.loads(node.text.removeprefix(OURS))
+                except ValueError:
+                    found = None
+                return dict(check_names(f"{self.path}, line {node.line}", found))
+        return {}
+
+    def model(self) -> UMDP:
+        """Return the model."""
+        states, actions = int(np.prod([one.size for one in self.observed])), self.action.size
+        samples = self.hidden.size if self.hidden else 1
+        weight = self._weights(samples)
+        initial = self._initial()
+        factors = self._transitions()
+        check_memory(f"{states} states, {actions} actions and {samples} samples", 40.0 * states * actions * samples)
+        grid = np.indices((states, actions, samples)).reshape(3, -1)
+        now = dict(zip((one.name for one in self.observed), np.unravel_index(grid[0], self._shape), strict=True))
+        now |= {self.action.name: grid[1]} | ({self.hidden.name: grid[2]} if self.hidden else {})
+        prob, origin = np.ones(grid.shape[1]), np.arange(grid.shape[1])
+        for variable in self._in_order(factors):
+            factor = factors[variable.after]
+            row = self._row(factor.parents, now)
+            length = np.diff(factor.ptr)[row]
+            entry = ranges(factor.ptr[row], length)
+            now = {name: np.repeat(column, length) for name, column in now.items()}
+            now[variable.after] = factor.column[entry]
+            prob, origin = np.repeat(prob, length) * factor.value[entry], np.repeat(origin, length)
+        target = np.ravel_multi_index([now[one.after] for one in self.observed], self._shape)
+        state, action, sample = (axis[origin] for axis in grid)
+        flat = flat_from_entries(state, action, target, sample, prob, samples, states)
+        cell = choice_of(flat, state, action) * samples + sample
+        reward = np.bincount(cell, prob * self._rewards(now), flat.action.size * samples).reshape(-1, samples)
+        self._check_rows(flat, states * actions)
+        names = label_fields(self.ours) if self.ours else self._names()
+        flat = replace(flat, cost=reward, initial=initial, **{**names, "weight": weight})
+        return self._finish(flat, states)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return tuple(one.size for one in self.observed)
+
+    def _finish(self, flat: Flat, states: int) -> UMDP:
+        where = str(self.path)
+        discount = self._discount()
+        goal = goals_of(where, self.ours, states)
+        if self.ours:
+            flat = _without_added(where, flat, self.ours)
+        flat = put_together([Part(where, flat, goal)])
+        if self.ours and self.ours.get("discount") is not None:
+            return _undiscounted(where, flat, discount, int(self.ours["goals"][0]))
+        return model_from_rewards(where, flat, None if self.ours else discount)[0]
+
+    def _discount(self) -> float:
+        node = self.root.get("Discount")
+        try:
+            value = parse_number(node.text.strip())
+        except (ValueError, ZeroDivisionError):
+            value = -1.0
+        if not 0 < value <= 1:
+            node.fail(f"the discount is {short_line(node.text)!r}; expected a number from 0 to 1")
+        return value
+
+    def _names(self) -> dict[str, Any]:
+        """Return names as the file has them; numbers where it gives only how many there are."""
+        only = self.observed[0].values
+        texts = only if len(self.observed) == 1 else _products([one.values for one in self.observed])
+        counted = all(one.node.all("NumValues") for one in self.observed)
+        plain = (
+            self.action.node.all("NumValues"),
+            self.hidden is None or self.hidden.node.all("NumValues"),
+        )
+        return {
+            "state_label": None if counted and len(self.observed) == 1 else tuple(texts),
+            "action_label": None if plain[0] else self.action.values,
+            "sample_label": None if plain[1] or self.hidden is None else self.hidden.values,
+        }
+
+    def _check_rows(self, flat: Flat, rows: int) -> None:
+        if flat.action.size < rows:
+            known = choice_of(flat, *np.divmod(np.arange(rows), self.action.size))
+            state, action = divmod(int(np.argmin(known)), self.action.size)
+            name = _products([one.values for one in self.observed])[state]
+            self.root.get("StateTransitionFunction").fail(
+                f"state {short_line(name)}, action {self.action.values[action]} leads nowhere; expected a probability"
+            )
+
+    def _weights(self, samples: int) -> Array | None:
+        if self.hidden is None:
+            return None
+        factor = self._factor_of("InitialStateBelief", self.hidden, self.hidden.name)
+        weight = np.zeros(samples)
+        weight[factor.column] = factor.value
+        if abs(weight.sum() - 1) > 1e-5 or weight.min() < 0:
+            self.hidden.node.fail(f"the initial belief of {self.hidden.name} sums to {weight.sum():g}; expected 1")
+        return weight
+
+    def _initial(self) -> int:
+        place = []
+        for one in self.observed:
+            factor = self._factor_of("InitialStateBelief", one, one.name)
+            sure = np.flatnonzero(np.abs(factor.value - 1) < 1e-9)
+            if sure.size != 1 or factor.value.size != 1:
+                one.node.fail(f"the initial value of {one.name} is not certain; expected probability 1 for one value")
+            place.append(int(factor.column[0]))
+        return int(np.ravel_multi_index(place, self._shape))
+
+    def _factor_of(self, section: str, variable: Variable, name: str) -> Factor:
+        found = [node for node in self.root.get(section).all("CondProb") if node.get("Var").text.strip() == name]
+        if len(found) != 1:
+            variable.node.fail(f"<{section}> has {len(found)} tables for {name}; expected one")
+        parents = tuple(parent for parent in found[0].get("Parent").text.split() if parent != "null")
+        if section == "InitialStateBelief" and parents:
+            found[0].fail(f"the initial belief of {name} has the parent {parents[0]}; expected null")
+        return self._factor(found[0], parents, name)
+
+    def _transitions(self) -> dict[str, Factor]:
+        factors = {one.after: self._factor_of("StateTransitionFunction", one, one.after) for one in self.observed}
+        if self.hidden is not None:
+            factor = self._factor_of("StateTransitionFunction", self.hidden, self.hidden.after)
+            if not self._is_identity(factor, self.hidden):
+                self.hidden.node.fail(
+                    f"the hidden variable {self.hidden.name} changes; expected one that never does, with the "
+                    "transition identity"
+                )
+        return factors
+
+    def _is_identity(self, factor: Factor, hidden: Variable) -> bool:
+        if hidden.name not in factor.parents:
+            return hidden.size == 1
+        row = np.repeat(np.arange(factor.ptr.size - 1), np.diff(factor.ptr))
+        shape = tuple(self.size[parent] for parent in factor.parents)
+        before = np.unravel_index(row, shape)[factor.parents.index(hidden.name)]
+        every = bool((np.diff(factor.ptr) == 1).all())
+        return every and bool((before == factor.column).all() and (np.abs(factor.value - 1) < IDENTITY_TOLERANCE).all())
+
+    def _in_order(self, factors: dict[str, Factor]) -> list[Variable]:
+        """Return the observed variables, each after those of the next state that it depends on."""
+        waiting, done, order = list(self.observed), set(self.size) - {one.after for one in self.observed}, []
+        while waiting:
+            ready = [one for one in waiting if {*factors[one.after].parents} <= done]
+            if not ready:
+                waiting[0].node.fail(
+                    f"{waiting[0].after} depends on itself, or on the next hidden value; expected neither"
+                )
+            order.append(ready[0])
+            done.add(ready[0].after)
+            waiting.remove(ready[0])
+        return order
+
+    def _row(self, parents: Sequence[str], now: dict[str, Array]) -> Array:
+        """Return the values of parents as one number, for each row."""
+        length = next(iter(now.values())).size
+        row = np.zeros(length, np.int64)
+        for parent in parents:
+            row = row * self.size[parent] + now[parent]
+        return row
+
+    def _rewards(self, now: dict[str, Array]) -> Array:
+        """Return the reward of each transition."""
+        total = np.zeros(next(iter(now.values())).size)
+        if self.hidden is not None:
+            now = {**now, self.hidden.after: now[self.hidden.name]}
+        for node in self.root.get("RewardFunction").all("Func"):
+            parents = tuple(parent for parent in node.get("Parent").text.split() if parent != "null")
+            factor = self._factor(node, parents, None)
+            table = np.zeros(factor.ptr.size - 1)
+            table[np.flatnonzero(np.diff(factor.ptr))] = factor.value
+            total += table[self._row(parents, now)]
+        return total
+
+    def _factor(self, node: Node, parents: tuple[str, ...], name: str | None) -> Factor:
+        """Return the table of a variable, or of a reward."""
+        axes = parents if name is None else (*parents, name)
+        for axis in axes:
+            if axis not in self.size:
+                node.fail(f"there is no variable {axis!r}; expected one of {', '.join(self.size)}")
+        shape = tuple(self.size[axis] for axis in axes)
+        rows, width = int(np.prod(shape[:-1] if name else shape)), shape[-1] if name else 1
+        check_memory(f"a table of {rows} rows", 8.0 * rows)
+        parameter = node.get("Parameter")
+        if parameter.attributes.get("type", "TBL") != "TBL":
+            parameter.fail(f"a table of type {parameter.attributes['type']!r}; expected TBL")
+        tag = "ProbTable" if name else "ValueTable"
+        found = [self._entry(entry, axes, shape, tag) for entry in parameter.all("Entry")]
+        if not found:
+            return Factor(parents, np.zeros(rows + 1, np.int64), np.empty(0, np.int64), np.empty(0))
+        key, value = np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
+        order = np.argsort(key, kind="stable")
+        last = np.append(np.diff(key[order]) != 0, True)  # a later entry replaces an earlier one
+        key, value = key[order][last], value[order][last]
+        key, value = key[value != 0], value[value != 0]
+        return Factor(parents, pointers(np.bincount(key // width, minlength=rows)), key % width, value)
+
+    def _entry(self, entry: Node, axes: Sequence[str], shape: tuple[int, ...], tag: str) -> tuple[Array, Array]:
+        """Return the places that an entry names, as numbers, and what it says there."""
+        words = entry.get("Instance").text.split()
+        if len(words) != len(axes):
+            entry.fail(f"the instance has {len(words)} values; expected {len(axes)}: {' '.join(axes)}")
+        place: list[Array] = []
+        for axis, word in zip(axes, words, strict=True):
+            if word in ("*", "-"):
+                place.append(np.arange(self.size[axis]))
+            elif word in self.value[axis]:
+                place.append(np.array([self.value[axis].index(word)]))
+            else:
+                entry.fail(f"{short_line(word)!r} is no value of {axis}; expected one of {_few(self.value[axis])}")
+        key = np.zeros((1,) * len(axes), np.int64)
+        for i, (values, size) in enumerate(zip(place, shape, strict=True)):
+            key = key * size + values.reshape([-1 if j == i else 1 for j in range(len(axes))])
+        table = entry.get(tag).text.split()
+        spans = [i for i, word in enumerate(words) if word == "-"]
+        numbers = self._numbers(entry, table, [shape[i] for i in spans], shape[-1] if shape else 1)
+        wide = numbers.reshape([shape[i] if i in spans else 1 for i in range(len(axes))])
+        return key.ravel(), np.broadcast_to(wide, key.shape).ravel()
+
+    def _numbers(self, entry: Node, table: list[str], spans: list[int], values: int) -> Array:
+        if table == ["uniform"]:
+            return np.full(spans, 1 / values)
+        if table == ["identity"]:
+            if len(spans) != 2 or spans[0] != spans[1]:
+                entry.fail(
+                    "identity stands for a table that is no square; expected - for a parent and for the variable"
+                )
+            return np.eye(spans[0])
+        try:
+            numbers = np.array([parse_number(word) for word in table])
+        except (ValueError, ZeroDivisionError):
+            entry.fail(f"{short_line(' '.join(table))!r} is no table; expected numbers, identity or uniform")
+        if numbers.size != int(np.prod(spans)):
+            entry.fail(f"the table has {numbers.size} numbers; expected {int(np.prod(spans))}, one for each - together")
+        if not np.isfinite(numbers).all():
+            entry.fail("a number is not finite; expected finite numbers")
+        return numbers
+
+
+def _values(node: Node, letter: str) -> tuple[str, ...]:
+    """Return the values of a variable: their names, or letters with numbers."""
+    count = node.all("NumValues")
+    if not count:
+        names = tuple(node.get("ValueEnum").text.split())
+        if not names or len(set(names)) != len(names):
+            node.fail("the values are empty, or one is there twice; expected different names")
+        return names
+    text = count[0].text.strip()
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 10**8):
+        count[0].fail(f"the number of values is {short_line(text)!r}; expected a whole number over 0")
+    return tuple(f"{letter}{i}" for i in range(int(text)))
+
+
+def _products(values: Sequence[tuple[str, ...]]) -> list[str]:
+    texts = [""]
+    for one in values:
+        texts = [f"{text}, {name}" if text else name for text in texts for name in one]
+    return texts
+
+
+def _few(values: tuple[str, ...]) -> str:
+    return ", ".join(values[:10]) + (f" and {len(values) - 10} more" if len(values) > 10 else "")
+
+
+def _without_added(where: str, flat: Flat, ours: dict[str, Any]) -> Flat:
+    """Return the flat arrays without the actions that rue added, so that each state has every one."""
+    actions = np.diff(flat.choice_ptr)
+    kept = np.zeros(flat.action.size, bool)
+    try:
+        state = np.repeat(np.arange(actions.size), np.diff(ours["choice_ptr"]))
+        kept[choice_of(flat, state, np.array(ours["action"], np.int64))] = True
+    except (KeyError, TypeError, ValueError):
+        raise BadFile(f"{where}: the names are damaged; expected JSON as rue writes it") from None
+    length = np.diff(flat.trans_ptr)
+    row = np.repeat(kept, length)
+    choice_state = np.repeat(np.arange(actions.size), actions)
+    return replace(
+        flat, choice_ptr=pointers(np.bincount(choice_state[kept], minlength=actions.size)), action=flat.action[kept],
+        trans_ptr=pointers(length[kept]), successor=flat.successor[row], prob=flat.prob[row], cost=flat.cost[kept],
+    )  # fmt: skip
+
+
+def _undiscounted(where: str, flat: Flat, discount: float, goal: int) -> UMDP:
+    """Return the shortest path that rue wrote with a discount: the rest of each row leads to its goal."""
+    kept = flat.successor != goal
+    choice = np.repeat(np.arange(flat.action.size), np.diff(flat.trans_ptr))
+    prob = flat.prob[kept] * discount
+    rest = 1 - np.stack([np.bincount(choice[kept], column, flat.action.size) for column in prob.T], axis=1)
+    every = np.concatenate([choice[kept], np.arange(flat.action.size)])
+    target = np.concatenate([flat.successor[kept], np.full(flat.action.size, goal)])
+    order = np.lexsort((target, every))
+    flat = replace(
+        flat, trans_ptr=pointers(np.bincount(every, minlength=flat.action.size)), successor=target[order],
+        prob=np.concatenate([prob, rest])[order],
+    )  # fmt: skip
+    return model_from_rewards(where, flat, None)[0]
+
+
+def write_pomdpx(path: Path, thing: Storable) -> None:
+    """Write a model at the belief that its weights are."""
+    assert isinstance(thing, UMDP)
+    model = merged_targets(thing)
+    graph = model.graph
+    several = int(graph.goal.sum()) > 1  # which of them a choice ends in would be lost with the discount
+    discount = discount_of(model, 1.0)
+    names: dict[str, Any] = {
+        **names_of(model), "discount": None if several or discount == 1.0 else discount,
+        "choice_ptr": graph.choice_ptr.tolist(), "action": graph.action.tolist(),
+    }  # fmt: skip
+    write_text(path, pomdpx(model, model.weight, description=OURS + json.dumps(names), keep=several))
