@@ -255,6 +255,18 @@ def test_all_controls_have_names_and_can_be_reached_by_keyboard(view):
     assert view.find("#news").get_attribute("role") == "status"
 
 
+def test_rewards_are_shown_as_rewards(view):
+    transition = np.zeros((1, 2, 1, 2))
+    transition[0, :, 0, 1] = 1.0
+    model = rue.UMDP.from_dense(transition, reward=np.array([[[2.0], [5.0]]]), initial=0, horizon=2)
+    view.show(explorer_page(model, rue.solve(model, rue.Average())))
+    view.find("#step").click()
+    view.find("#step").click()
+    assert "reward so far" in view.find(".figures").text
+    assert view.run("return cost.textContent") == "7"
+    assert "Goal after 2 steps: reward 7, regret 0." in view.find("#news").text
+
+
 def test_names_are_text_and_infinities_are_shown(view):
     builder = rue.Builder(["<b>one</b>", "two & two"])
     builder.add("</script><i>", "go", {"end": 1.0}, cost=1.0)

@@ -130,7 +130,7 @@ function sentence(now, belief, state) {
   const known = `Most likely: sample ${facts.samples[likely]} (${share(belief[likely])}).`;
   const begin = now.said ? `Step ${steps}: ${now.said}.` : `Start in ${state}.`;
   if (!episode.ended) return `${begin} ${known}`;
-  return `${begin} Goal after ${steps} steps: cost ${text(now.cost)}, regret ${text(now.paid[episode.sample])}. ${known}`;
+  return `${begin} Goal after ${steps} steps: ${facts.unit} ${text(now.cost)}, regret ${text(now.paid[episode.sample])}. ${known}`;
 }
 function element(name, properties = {}, ...children) {
   const made = document.createElement(name);

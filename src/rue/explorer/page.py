@@ -59,7 +59,7 @@ def explorer_page(model: UMDP, solution: Solution | Policy, title: str = "") -> 
         "samples": [one_line(model.sample_name(k)) for k in range(model.samples)],
         "initial": model.graph.initial, "goals": np.flatnonzero(model.graph.goal).tolist(),
         "regret": _list(np.where(verdict.regret <= verdict.error, 0.0, verdict.regret)), "worst": verdict.worst_sample,
-        "priors": priors, "map": map_facts,
+        "unit": model.units.name, "priors": priors, "map": map_facts,
     }  # fmt: skip
     return render(
         "explorer.html.j2",
@@ -69,6 +69,7 @@ def explorer_page(model: UMDP, solution: Solution | Policy, title: str = "") -> 
         regret=_regret(model, verdict, None if proof is None else proof[1]),
         is_map=map_facts is not None,
         credit="" if map_facts is None else map_facts["credit"],
+        unit=model.units.name,
         facts=facts,
         code=Markup("\n".join(path.read_text(encoding="utf-8") for path in CODE)),
     )
@@ -112,7 +113,8 @@ def _arrays(model: UMDP, policy: Policy, visited: Array, gap: Array) -> tuple[di
         "weight": policy.weight[entry], "next_ptr": pointers(possible[taken]),
         "next_node": number[next_node[live[ranges(graph.trans_ptr[taken], lengths[taken])]]],
         "start_node": number[policy.start_node], "start_weight": policy.start_weight,
-        "prob": np.where(prob > 0, np.maximum(prob, TINY), 0.0), "cost": model.cost[used], "gap": gap[used],
+        "prob": np.where(prob > 0, np.maximum(prob, TINY), 0.0), "cost": model.units.step(model.cost[used]),
+        "gap": gap[used],
     }  # fmt: skip
     if grid is None:
         return arrays, None

@@ -69,7 +69,7 @@ class MethodStyle(NamedTuple):
     @property
     def mark(self) -> dict[str, Any]:
         """Return colour and marker, as matplotlib names them."""
-        size = MARKER_SIZE.get(self.marker, 5.0)
+        size = MARKER_SIZE.get(self.marker, 6.0)
         edge = {"markeredgecolor": "white", "markeredgewidth": 0.5}
         return {"color": self.colour, "marker": self.marker, "markersize": size, "linewidth": 1.4, **edge}
 
