@@ -37,6 +37,7 @@ def assert_same(model: rue.UMDP, other: object, *, names: bool = True) -> None:
     for name in ("choice_ptr", "action", "trans_ptr", "successor"):
         assert getattr(graph, name).tolist() == getattr(back, name).tolist(), name
     assert graph.initial == back.initial
+    assert model.units == other.units
     assert np.allclose(model.prob, other.prob, rtol=0, atol=1e-12)
     assert np.allclose(model.cost, other.cost, rtol=1e-12, atol=1e-12)
     if names:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 import rue
+from rue.flat import Flat
 from rue.formats.rewards import model_from_rewards
 from tests.foreign import assert_same, named_models, refusal, values, written
 
@@ -73,21 +74,31 @@ def test_rewards_with_a_discount_have_the_value_of_plain_dynamic_programming(dis
         first = 0.5 * (5 + discount * value[1]) + 0.5 * (-2 + discount * value[2])
         value = np.array([max(first, 1 + discount * value[0]), 2 + discount * value[1], 0])
     least = rue.optimal_values(model).value[model.graph.initial, 0]
-    assert -(least - 2 / (1 - discount)) == pytest.approx(value[0], abs=1e-6)  # the largest reward of a choice is 2
+    assert model.units.figure(least) == pytest.approx(value[0], abs=1e-6)
 
 
-def test_the_conversion_says_what_was_done():
+def test_the_model_says_what_was_done_to_rewards():
     graph = rue.Builder().add("a", "go", {"b": 1.0}, cost=1.0).goal("b").build().graph
-    flat = rue.flat.Flat(graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor,
-                         np.ones((1, 1)), np.array([[4.0]]), 0)  # fmt: skip
-    model, done = model_from_rewards("here", flat, 0.5)
-    assert (done.sign, done.shift, done.discount) == (-1, 4.0, 0.5)
-    assert done.undo(rue.optimal_values(model).value[0]) == pytest.approx([4.0], abs=1e-9)
-    model, done = model_from_rewards("here", dataclasses.replace(flat, cost=-flat.cost), None)
-    assert (done.sign, done.shift, done.discount) == (-1, 0.0, None)
-    assert done.undo(rue.optimal_values(model).value[0]) == pytest.approx([-4.0], abs=1e-9)
+    flat = Flat(
+        graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor, np.ones((1, 1)), np.full((1, 1), 4.0), 0
+    )
+    model = model_from_rewards("here", flat, 0.5)
+    assert model.units == rue.Units(reward=True, shift=4.0, steps=2.0)
+    assert model.units.figure(rue.optimal_values(model).value[0]) == pytest.approx([4.0], abs=1e-9)
+    model = model_from_rewards("here", dataclasses.replace(flat, cost=-flat.cost), None)
+    assert model.units == rue.Units(reward=True)
+    assert model_from_rewards("here", flat, None, sign=1).units == rue.Units()
     with pytest.raises(rue.BadInput, match="there is no discount below 1"):
         model_from_rewards("here", flat, 1.0)
+
+
+def test_the_units_of_a_model_come_back(tmp_path):
+    builder = rue.Builder(2, discount=0.75).add("a", "go", {"a": [0.5, 0.25], "b": [0.5, 0.75]}, cost=-1.0)
+    model = builder.add("b", "go", {"a": 1.0}, cost=[2.0, 3.0]).build()
+    assert model.units.shift == 1
+    for ending in (".csv", ".drn", ".tra", ".umb", ".pomdpx"):
+        rue.save(tmp_path / f"m{ending}", model)
+        assert_same(model, rue.load(tmp_path / f"m{ending}"))
 
 
 def test_a_table_of_a_policy_is_still_read_as_one(tmp_path):

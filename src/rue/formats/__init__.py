@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rue._check import text_path
 from rue.errors import BadInput
-from rue.formats import drn, policy_file, pomdpx, prism_explicit, rue_file, transition_csv
+from rue.formats import drn, policy_file, pomdpx, prism_explicit, rue_file, transition_csv, umb
 from rue.formats.folders import files_in
 from rue.formats.logs import read_log
 from rue.formats.rue_file import Storable
@@ -72,6 +72,10 @@ register_format(Format("PRISM explicit", (prism_explicit.ENDING,), *_PRISM))
 
 _POMDPX = (pomdpx.read_pomdpx, pomdpx.write_pomdpx, (UMDP,), None, pomdpx.looks_like_pomdpx)
 register_format(Format("POMDPX", (pomdpx.ENDING,), *_POMDPX))
+
+
+_UMB = (umb.read_umb, umb.write_umb, (UMDP,), umb.read_umb_files, umb.looks_like_umb)
+register_format(Format("UMB", (umb.ENDING,), *_UMB))
 
 
 def endings(kind: type[Storable]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from rue.errors import BadFile
 from rue.flat import Flat
 from rue.formats.assemble import GOAL_LABELS, Part, put_together
 from rue.formats.folders import write_folder
-from rue.formats.rewards import model_from_rewards
+from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, parse_number, read_chunks
 from rue.formats.writing import write_atomically
@@ -69,9 +69,11 @@ def read_drn(path: Path, model: object) -> UMDP:
 
 def read_drn_files(paths: Sequence[Path]) -> UMDP:
     """Read a model with a sample for each file."""
-    flat = put_together([_Reader(path).part() for path in paths])
+    readers = [_Reader(path) for path in paths]
+    ours = readers[0].header.ours
+    flat = put_together([reader.part() for reader in readers])
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-    return model_from_rewards(where, flat, None, sign=1)[0]
+    return model_from_rewards(where, flat, None, sign=1, ours=ours)
 
 
 def _read_header(path: Path) -> Header:
@@ -447,7 +449,7 @@ def _writer(model: UMDP, sample: int) -> Any:
 
 def _write_sample(stream: IO[bytes], model: UMDP, sample: int) -> None:
     graph = model.graph
-    ours: dict[str, Any] = {"action_label": graph.action_label}
+    ours: dict[str, Any] = {"action_label": graph.action_label, **units_of(model)}
     if model.sample_label is not None:
         ours["sample"] = model.sample_label[sample]
     if model.is_weighted:

@@ -27,7 +27,7 @@ from rue.formats.assemble import Part, choice_of, flat_from_entries, put_togethe
 from rue.formats.names import check_names, goals_of, label_fields, names_of
 from rue.formats.pomdpx_text import discount_of, pomdpx
 from rue.formats.prism_explicit import merged_targets
-from rue.formats.rewards import model_from_rewards
+from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import parse_number
 from rue.formats.writing import write_text
@@ -159,8 +159,8 @@ class _Reader:
             flat = _without_added(where, flat, self.ours)
         flat = put_together([Part(where, flat, goal)])
         if self.ours and self.ours.get("discount") is not None:
-            return _undiscounted(where, flat, discount, int(self.ours["goals"][0]))
-        return model_from_rewards(where, flat, None if self.ours else discount)[0]
+            return model_from_rewards(where, _undiscounted(flat, discount, self.ours["goals"][0]), None, ours=self.ours)
+        return model_from_rewards(where, flat, None if self.ours else discount, ours=self.ours)
 
     def _discount(self) -> float:
         node = self.root.get("Discount")
@@ -388,7 +388,7 @@ def _without_added(where: str, flat: Flat, ours: dict[str, Any]) -> Flat:
     )  # fmt: skip
 
 
-def _undiscounted(where: str, flat: Flat, discount: float, goal: int) -> UMDP:
+def _undiscounted(flat: Flat, discount: float, goal: int) -> Flat:
     """Return the shortest path that rue wrote with a discount: the rest of each row leads to its goal."""
     kept = flat.successor != goal
     choice = np.repeat(np.arange(flat.action.size), np.diff(flat.trans_ptr))
@@ -401,7 +401,7 @@ def _undiscounted(where: str, flat: Flat, discount: float, goal: int) -> UMDP:
         flat, trans_ptr=pointers(np.bincount(every, minlength=flat.action.size)), successor=target[order],
         prob=np.concatenate([prob, rest])[order],
     )  # fmt: skip
-    return model_from_rewards(where, flat, None)[0]
+    return flat
 
 
 def write_pomdpx(path: Path, thing: Storable) -> None:
@@ -412,7 +412,7 @@ def write_pomdpx(path: Path, thing: Storable) -> None:
     several = int(graph.goal.sum()) > 1  # which of them a choice ends in would be lost with the discount
     discount = discount_of(model, 1.0)
     names: dict[str, Any] = {
-        **names_of(model), "discount": None if several or discount == 1.0 else discount,
+        **names_of(model), **units_of(model), "discount": None if several or discount == 1.0 else discount,
         "choice_ptr": graph.choice_ptr.tolist(), "action": graph.action.tolist(),
     }  # fmt: skip
     write_text(path, pomdpx(model, model.weight, description=OURS + json.dumps(names), keep=several))

@@ -28,7 +28,7 @@ from rue.formats.drn import NO_NAME, PLAIN, goal_mask, numbered_actions
 from rue.formats.folders import write_folder
 from rue.formats.names import ENDING as NAMES
 from rue.formats.names import beside, label_fields, read_names
-from rue.formats.rewards import model_from_rewards
+from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, read_chunks
 from rue.formats.writing import write_text
@@ -50,7 +50,7 @@ def read_prism_files(paths: Sequence[Path]) -> UMDP:
     """Read a model with a sample for each `.tra` file."""
     flat = put_together([_read_part(path) for path in paths])
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-    return model_from_rewards(where, flat, None, sign=1)[0]
+    return model_from_rewards(where, flat, None, sign=1, ours=read_names(paths[0]))
 
 
 def _read_part(path: Path) -> Part:
@@ -339,7 +339,7 @@ def _texts(model: UMDP, sample: int) -> Iterator[tuple[str, str]]:
     cost = model.cost[choice, sample].tolist()
     paid = [f"{s} {c} {t} {r!r}\n" for s, c, t, r in zip(state, place, target, cost, strict=True) if r]
     yield ".trew", f"{graph.states} {graph.choices + goals.size} {len(paid)}\n" + "".join(paid)
-    names: dict[str, Any] = {"state_label": graph.state_label, "action_label": graph.action_label}
+    names: dict[str, Any] = {"state_label": graph.state_label, "action_label": graph.action_label, **units_of(model)}
     if model.sample_label is not None:
         names["sample_label"] = [model.sample_label[sample]]
     if model.is_weighted:

@@ -1,42 +1,28 @@
-"""Rewards become costs here, and nowhere else.
+"""Figures of a file, rewards or costs, become the costs of a model here, and nowhere else.
 
-rue minimises costs, 0 or more. A file with rewards to maximise has costs −r. Where there is a discount γ < 1, the
-problem becomes a shortest path (`rue.flat.discounted`): if some cost is negative, all are shifted up by the same amount
-per step. The value in the file's own units is then
-
-    reward value = −(cost value − shift / (1 − γ))
-
-and `Conversion.undo` computes it. Regrets are the same in both.
+rue minimises costs, 0 or more. A file with rewards to maximise has costs −r. With a discount γ < 1 the problem becomes
+a shortest path (`rue.flat.discounted`), and costs may be shifted. The model remembers what was done (`UMDP.units`), so
+that values are reported in the figures of the file. What rue wrote brings the units of the model that was written.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 
-from rue._arrays import Array
 from rue.errors import BadFile, BadInput
 from rue.flat import Flat
 from rue.model import UMDP
+from rue.units import PLAIN, Units
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """What was done to the numbers of a file: cost = sign · number + shift, with a discount or without."""
+def model_from_rewards(
+    where: str, flat: Flat, discount: float | None, *, sign: int = -1, ours: Mapping[str, Any] | None = None
+) -> UMDP:
+    """Return the model of a problem whose `cost` holds rewards (sign −1) or costs (1); its `units` say what was done.
 
-    sign: int = 1  # -1 for rewards
-    shift: float = 0.0  # per step
-    discount: float | None = None
-
-    def undo(self, value: Array) -> Array:
-        """Return values of the model in the units of the file."""
-        steps = 0.0 if self.discount is None else 1 / (1 - self.discount)
-        return np.asarray(self.sign * (value - self.shift * steps))
-
-
-def model_from_rewards(where: str, flat: Flat, discount: float | None, sign: int = -1) -> tuple[UMDP, Conversion]:
-    """Return the model of a problem whose `cost` holds rewards (sign −1) or costs (1), and what was done to them.
-
-    A discount of 1 is none. `where` names the file in messages.
+    A discount of 1 is none. `where` names the file in messages. `ours` is what rue wrote about the model, if it did.
     """
     cost = flat.cost if sign == 1 else 0.0 - flat.cost  # no negative zeros
     factor = None if discount is None or discount == 1 else discount
@@ -51,7 +37,14 @@ def model_from_rewards(where: str, flat: Flat, discount: float | None, sign: int
             f"discount below 1; expected {kind}s that are {'0 or less' if sign == -1 else '0 or more'}, or a discount"
         )
     try:
-        model = UMDP.from_flat(replace(flat, cost=cost), factor)
+        units = Units(**ours.get("units") or {}) if ours else Units(reward=sign == -1)
+        return UMDP.from_flat(replace(flat, cost=cost, units=units), factor)
+    except TypeError:
+        raise BadFile(f"{where}: the units are damaged; expected those that rue writes") from None
     except BadInput as error:
         raise BadFile(f"{where}: {error}") from None
-    return model, Conversion(sign, 0.0 if factor is None else max(0.0, -lowest), factor)
+
+
+def units_of(model: UMDP) -> dict[str, Any]:
+    """Return the units of a model as files have them; nothing if they are costs as they are."""
+    return {} if model.units == PLAIN else {"units": asdict(model.units)}

@@ -25,7 +25,7 @@ from rue.formats import policy_file
 from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
 from rue.formats.csv_text import bounded, cell_number, check_columns, find_header, first_filled, guess_encoding, opened
 from rue.formats.names import ENDING, beside, goals_of, label_fields, names_of, read_names
-from rue.formats.rewards import model_from_rewards
+from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, read_chunks
 from rue.formats.writing import write_text
@@ -85,7 +85,7 @@ def _read_model(path: Path, delimiter: str, columns: tuple[str, ...]) -> UMDP:
     flat = replace(flat, initial=_read_initial(path, state_id), **labels)
     goal = goals_of(str(beside(path, ENDING)), names, state_id.size)
     flat = put_together([Part(str(path), flat, goal)])
-    return model_from_rewards(str(path), flat, _read_discount(path))[0]
+    return model_from_rewards(str(path), flat, _read_discount(path), ours=names)
 
 
 def _number_names(*ids: Array) -> dict[str, Any]:
@@ -219,4 +219,4 @@ def _write_model(path: Path, model: UMDP) -> None:
     write_text(path, ",".join(COLUMNS) + "\n" + "".join(f"{s},{a},{t},{k},{p!r},{r!r}\n" for s, a, t, k, p, r in lines))
     write_text(beside(path, f".{PARAMETERS}"), "parameter,value\ndiscount,1\n")
     write_text(beside(path, f".{INITIAL}"), f"idstate,probability\n{graph.initial},1\n")
-    write_text(beside(path, ENDING), json.dumps({**names_of(model), "samples": model.samples}))
+    write_text(beside(path, ENDING), json.dumps({**names_of(model), **units_of(model), "samples": model.samples}))
