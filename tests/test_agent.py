@@ -365,7 +365,7 @@ def test_two_outcomes_in_one_state():
 
 @given(models_with_controllers())
 @settings(max_examples=60)
-def test_the_usual_fallback_ends_wherever_one_can(pair):
+def test_the_usual_fallback_ends_where_it_should(pair):
     model, _ = pair
     fallback = usual_fallback(model)
     assert fallback.is_stationary

@@ -302,7 +302,7 @@ def _check_fallback(graph: Graph, model: UMDP | None, unknown: str, fallback: ob
 
 
 def usual_fallback(model: UMDP) -> Policy:
-    """Return a stationary policy that ends in all samples from wherever some stationary policy does.
+    """Return a stationary policy that ends in all samples, from each state where one does that rules out no sample.
 
     It is that of the averaged model if it does so, else one that draws among the safe choices.
     """

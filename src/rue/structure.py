@@ -111,7 +111,8 @@ def proper_in(model: "UMDP", sample: int, within: Array | None = None) -> tuple[
 def jointly_proper(model: "UMDP", *, everywhere: bool = False) -> tuple[Array, Array]:  # [S], [C]
     """Return states and choices such that trying all of these choices is proper in every sample.
 
-    That is from the initial state on; with `everywhere`, from each of these states, even if a sample cannot visit it.
+    That is from the initial state on. With `everywhere`, it is from each of these states, in whichever sample: no
+    choice leads out of them in any sample, even where another sample could be ruled out by then.
     """
     if all_states_reach_goal(model):
         return _everything(model.graph)
