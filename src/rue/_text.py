@@ -58,9 +58,9 @@ def short_line(name: str, most: int = 40) -> str:
     return whole if len(whole) <= most else f"{whole[:half]}…{whole[-half:]}"
 
 
-def percent_text(share: float, rounding: str = ROUND_CEILING) -> str:
+def percent_text(share: float) -> str:
     """Return a share in percent with two digits, three from 100 % on; a gap is rounded up, as it is an upper bound."""
     if math.isinf(share):
         return "∞"
-    context = Context(prec=2 if share < 1 else 3, rounding=rounding)
+    context = Context(prec=2 if share < 1 else 3, rounding=ROUND_CEILING)
     return f"{float(context.create_decimal(Decimal(repr(float(share))).scaleb(2))):g} %"

@@ -5,7 +5,6 @@ Numbers are those of records, results and statistics. Proved numbers are rounded
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_HALF_EVEN
 
 import numpy as np
 
@@ -86,7 +85,7 @@ def _distance(group: Group) -> str:
     if not known.size:
         reason = "no bound is proved" if not endless.all() else "all regrets are infinite"
         return f"How far that is from the best possible is not known, as {reason}"
-    most, median = percent_text(float(known.max())), percent_text(float(np.median(known)), ROUND_HALF_EVEN)
+    most, median = percent_text(float(known.max())), percent_text(float(np.median(known)))
     what = f"Of these {group.methods[chosen]} leaves" if len(best) > 1 else "That leaves"
     text = f"{what} a gap of at most {most} to the best possible (median {median})"
     left_out = {"without a bound": int(unknown.sum()), "with infinite regret": int(endless.sum())}
