@@ -94,9 +94,9 @@ def run(quick: bool = False, file: Path | None = None) -> list[Table]:
 
 
 def _domains(found: dict[str, list[Result]]) -> Table:
-    header = ("model", "states", "nodes", *(f"{x:.0%} loss" for x in LOSSES))
+    header = ("model", "problems", "states", "nodes", *(f"{x:.0%} loss" for x in LOSSES))
     table = Table(
-        f"Smaller policies: median nodes, of {SEEDS} problems each, and how many times fewer",
+        f"Smaller policies: median nodes, and how many times fewer, after {SECONDS:g} s or less",
         (*header, *(f"fewer at {x:.0%}" for x in LOSSES), "largest loss", "median s at 2%", "largest s"),
     )
     rows = {**found, "all": [one for part in found.values() for one in part]}
@@ -104,7 +104,7 @@ def _domains(found: dict[str, list[Result]]) -> Table:
         fewer = [statistics.median(one.nodes / one.after[i] for one in part) for i in range(len(LOSSES))]
         table.rows.append(
             (
-                name, f"{statistics.median(one.states for one in part):.0f}",
+                name, str(len(part)), f"{statistics.median(one.states for one in part):.0f}",
                 f"{statistics.median(one.nodes for one in part):.0f}",
                 *(f"{statistics.median(one.after[i] for one in part):.0f}" for i in range(len(LOSSES))),
                 *(f"{x:.1f}" for x in fewer), f"{max(max(one.loss) for one in part):.2%}",
