@@ -386,7 +386,7 @@ def test_outputs_are_checked_before_any_work(run):
         ("solve", "m.rue", "-o", f"{'x' * 300}.rue"): "cannot be written (File name too long)",
         ("compare", "m.rue", "--report", "no/x.html"): "cannot be written (there is no folder no)",
         ("compare", "m.rue", "--report", "x.rue"): "x.rue: the page ends in '.rue'; expected .html or .htm",
-        (*generate, "x.csv"): "x.csv: the model ends in '.csv'; expected .rue",
+        (*generate, "x.json"): "x.json: the model ends in '.json'; expected .rue",
         (*generate, "no/x.rue"): "cannot be written (there is no folder no)",
         (*learn, "log.csv"): "the model would replace the input log.csv",
         (*learn, "no/x.rue"): "cannot be written (there is no folder no)",
