@@ -101,3 +101,10 @@ def test_the_proof_in_the_docs_is_accepted(tmp_path, capsys):
     (tmp_path / "proof.json").write_text(text)
     assert checker.main([str(tmp_path / "proof.json"), "--exact"]) == 0
     assert capsys.readouterr().out == "proved: worst-case cost of every policy >= 3.999\n"
+
+
+def test_the_example_of_matrices_makes_a_model():
+    (block,) = BLOCK.findall((ROOT / "docs" / "formats.md").read_text())
+    names: dict = {}
+    exec(compile(block, "formats.md", "exec"), names)
+    assert repr(names["model"]) == "UMDP(3 states, 3 choices, 4 transitions, 2 samples)"

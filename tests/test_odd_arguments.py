@@ -206,6 +206,17 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "theory.constants": (rue.theory.constants, {"model": MODEL, "policy": POLICY, "visited": False}),
     "theory.adversary_regret": (rue.theory.adversary_regret, {"model": MODEL, "policy": POLICY, "steps": 1}),
     "load": (rue.load, {"path": "policy.csv", "model": MODEL}),
+    "from_matrices": (
+        rue.from_matrices,
+        {
+            "P": [[[0.0, 1.0], [0.0, 1.0]]], "R": [-1.0, 0.0], "discount": 0.5, "initial": 0, "states": ["a", "b"],
+            "actions": ["go"], "samples": ["dry"], "weight": [1.0],
+        },
+    ),
+    "from_gymnasium": (
+        rue.from_gymnasium,
+        {"envs": [{0: {0: [(1.0, 0, -1.0, True)]}}], "discount": 0.5, "initial": 0, "samples": ["dry"]},
+    ),
     "read_log": (
         rue.read_log,
         {

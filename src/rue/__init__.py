@@ -13,7 +13,7 @@ from rue.diagnosis import Diagnosis, diagnose
 from rue.errors import BadFile, BadInput, Contradiction, NotProved, NotSolved, RueError, SolverFailed
 from rue.evaluation import evaluate
 from rue.explanation import Explanation, explain
-from rue.formats import load, read_log, read_weights, save
+from rue.formats import from_gymnasium, from_matrices, load, read_log, read_weights, save
 from rue.given import GivenPolicy
 from rue.guarantees import exceedance_bound, least_samples, scenario_bound
 from rue.judge import Evaluation
@@ -100,6 +100,8 @@ __all__ = [
     "exceedance_bound",
     "explain",
     "from_counts",
+    "from_gymnasium",
+    "from_matrices",
     "from_transitions",
     "frontier",
     "least_samples",

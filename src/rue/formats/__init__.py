@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from rue._check import text_path
 from rue.errors import BadInput
-from rue.formats import drn, policy_file, pomdpx, prism_explicit, rue_file, transition_csv, umb
+from rue.formats import drn, matrices, policy_file, pomdpx, prism_explicit, rue_file, transition_csv, umb
 from rue.formats.folders import files_in
 from rue.formats.logs import read_log
+from rue.formats.matrices import from_gymnasium, from_matrices
 from rue.formats.rue_file import Storable
 from rue.formats.weights import read_weights
 from rue.model import UMDP, Graph, check_same_graph
@@ -76,6 +77,9 @@ register_format(Format("POMDPX", (pomdpx.ENDING,), *_POMDPX))
 
 _UMB = (umb.read_umb, umb.write_umb, (UMDP,), umb.read_umb_files, umb.looks_like_umb)
 register_format(Format("UMB", (umb.ENDING,), *_UMB))
+
+
+register_format(Format("arrays", matrices.ENDINGS, matrices.read_matrices, matrices.write_matrices, (UMDP,)))
 
 
 def endings(kind: type[Storable]) -> tuple[str, ...]:
@@ -185,4 +189,15 @@ def _existing(source: Path) -> Path:
     return source
 
 
-__all__ = ["Format", "endings", "folder_format", "load", "read_log", "read_weights", "register_format", "save"]
+__all__ = [
+    "Format",
+    "endings",
+    "folder_format",
+    "from_gymnasium",
+    "from_matrices",
+    "load",
+    "read_log",
+    "read_weights",
+    "register_format",
+    "save",
+]
