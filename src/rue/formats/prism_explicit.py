@@ -10,9 +10,11 @@ rue writes the names that the format has no place for to a file `.names.json` be
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -31,7 +33,7 @@ from rue.formats.names import beside, label_fields, read_names
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, read_chunks
-from rue.formats.writing import write_text
+from rue.formats.writing import write_pieces
 from rue.model import UMDP
 
 ENDING = ".tra"
@@ -39,6 +41,7 @@ STATE_REWARDS, TRANSITION_REWARDS = (".srew", ".rews"), (".trew", ".rewt")
 DECLARED = re.compile(r'(\d+)="([^"]*)"')
 NAMED_REWARD = re.compile(rb'# *Reward structure:? *"?([^"\s]+)"?')
 COMMENT = ord("#")
+BLOCK = 1 << 14  # states that are written at a time
 
 
 def read_prism(path: Path, model: object) -> UMDP:
@@ -305,46 +308,74 @@ def write_prism(path: Path, thing: Storable) -> None:
     assert isinstance(thing, UMDP)
     model = merged_targets(thing)
     if model.samples == 1:
-        for ending, text in _texts(model, 0):
-            write_text(beside(path, ending), text)
+        for ending, pieces in _texts(model, 0):
+            write_pieces(beside(path, ending), pieces)
         return
     write_folder(path, chain.from_iterable(_writers(model, k) for k in range(model.samples)))
 
 
 def _writers(model: UMDP, sample: int) -> Iterator[tuple[str, Callable[[Path], object]]]:
-    for ending, text in _texts(model, sample):
-        yield f"{sample}{ending}", lambda path, text=text: write_text(path, text)  # type: ignore[misc]
+    for ending, pieces in _texts(model, sample):
+        yield f"{sample}{ending}", partial(write_pieces, pieces=pieces)
 
 
-def _texts(model: UMDP, sample: int) -> Iterator[tuple[str, str]]:
-    """Yield the ending and the text of each file of a sample."""
+def _texts(model: UMDP, sample: int) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yield the ending and the text of each file of a sample, in pieces."""
     graph = model.graph
-    live = np.flatnonzero(model.prob[:, sample] > 0)
     goals = np.flatnonzero(graph.goal)
-    position = np.arange(graph.choices) - graph.choice_ptr[graph.choice_state]
-    choice = graph.trans_choice[live]
-    state, place = graph.choice_state[choice].tolist(), position[choice].tolist()
-    target, prob = graph.successor[live].tolist(), model.prob[live, sample].tolist()
-    words = [quote(graph.action_name(a), safe=PLAIN) or NO_NAME for a in range(int(graph.action.max(initial=0)) + 1)]
-    word = [words[a] for a in graph.action[choice].tolist()]
-    rows = [(s, f"{s} {c} {t} {p!r} {w}\n") for s, c, t, p, w in zip(state, place, target, prob, word, strict=True)]
-    rows += [(int(s), f"{s} 0 {s} 1 {words[0]}\n") for s in goals]
-    rows.sort(key=lambda row: row[0])  # keeps the order within a state
-    yield ENDING, f"{graph.states} {graph.choices + goals.size} {len(rows)}\n" + "".join(text for _, text in rows)
+    live = model.prob[:, sample] > 0
+    paid = int((live & (model.cost[graph.trans_choice, sample] != 0)).sum())
+    sizes = f"{graph.states} {graph.choices + goals.size}"
+    yield ENDING, chain([f"{sizes} {int(live.sum()) + goals.size}\n"], _pieces(model, sample, _transition_lines))
+    yield ".trew", chain([f"{sizes} {paid}\n"], _pieces(model, sample, _reward_lines))
     labelled = {graph.initial: "0"}
     for goal in goals.tolist():
         labelled[goal] = f"{labelled[goal]} 1" if goal in labelled else "1"
-    yield ".lab", '0="init" 1="goal"\n' + "".join(f"{s}: {text}\n" for s, text in sorted(labelled.items()))
-    yield ".sta", "(s)\n" + "".join(f"{s}:({s})\n" for s in range(graph.states))
-    cost = model.cost[choice, sample].tolist()
-    paid = [f"{s} {c} {t} {r!r}\n" for s, c, t, r in zip(state, place, target, cost, strict=True) if r]
-    yield ".trew", f"{graph.states} {graph.choices + goals.size} {len(paid)}\n" + "".join(paid)
+    yield ".lab", chain(['0="init" 1="goal"\n'], (f"{s}: {text}\n" for s, text in sorted(labelled.items())))
+    yield ".sta", chain(["(s)\n"], (f"{s}:({s})\n" for s in range(graph.states)))
     names: dict[str, Any] = {"state_label": graph.state_label, "action_label": graph.action_label, **units_of(model)}
     if model.sample_label is not None:
         names["sample_label"] = [model.sample_label[sample]]
     if model.is_weighted:
         names["weight"] = [float(model.weight[sample])]
-    yield NAMES, json.dumps(names)
+    yield NAMES, [json.dumps(names)]
+
+
+def _pieces(model: UMDP, sample: int, lines: Callable[[UMDP, int, range], list[str]]) -> Iterator[str]:
+    """Yield the lines of some states at a time, so that few are in memory."""
+    for first in range(0, model.graph.states, BLOCK):
+        yield "".join(lines(model, sample, range(first, min(first + BLOCK, model.graph.states))))
+
+
+def _live(model: UMDP, sample: int, states: range) -> tuple[Array, Array]:
+    """Return the possible transitions of some states, and the choice of each."""
+    graph = model.graph
+    first, last = graph.trans_ptr[graph.choice_ptr[[states.start, states.stop]]]
+    row = first + np.flatnonzero(model.prob[first:last, sample] > 0)
+    return row, graph.trans_choice[row]
+
+
+def _transition_lines(model: UMDP, sample: int, states: range) -> list[str]:
+    graph = model.graph
+    row, choice = _live(model, sample, states)
+    place = choice - graph.choice_ptr[graph.choice_state[choice]]
+    words = [quote(graph.action_name(a), safe=PLAIN) or NO_NAME for a in range(int(graph.action.max(initial=0)) + 1)]
+    columns = (graph.choice_state[choice], place, graph.successor[row], model.prob[row, sample], graph.action[choice])
+    lines = [
+        (s, f"{s} {c} {t} {p!r} {words[a]}\n")
+        for s, c, t, p, a in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    lines += [(s, f"{s} 0 {s} 1 {words[0]}\n") for s in states if graph.goal[s]]
+    lines.sort(key=itemgetter(0))  # which keeps the order within a state
+    return [line for _, line in lines]
+
+
+def _reward_lines(model: UMDP, sample: int, states: range) -> list[str]:
+    graph = model.graph
+    row, choice = _live(model, sample, states)
+    place = choice - graph.choice_ptr[graph.choice_state[choice]]
+    columns = (graph.choice_state[choice], place, graph.successor[row], model.cost[choice, sample])
+    return [f"{s} {c} {t} {r!r}\n" for s, c, t, r in zip(*(column.tolist() for column in columns), strict=True) if r]
 
 
 def merged_targets(model: UMDP) -> UMDP:

@@ -9,8 +9,9 @@ States without lines, and states that only loop at no reward, are goals. Numbers
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from rue.formats.names import ENDING, beside, goals_of, label_fields, names_of, 
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, read_chunks
-from rue.formats.writing import write_text
+from rue.formats.writing import write_pieces, write_text
 from rue.model import UMDP, Graph
 
 STATE, ACTION, TARGET, OUTCOME, PROBABILITY, REWARD = COLUMNS = (
@@ -36,6 +37,7 @@ STATE, ACTION, TARGET, OUTCOME, PROBABILITY, REWARD = COLUMNS = (
 )  # fmt: skip
 REQUIRED = tuple(name for name in COLUMNS if name != OUTCOME)
 PARAMETERS, INITIAL = "parameters.csv", "initial.csv"
+BLOCK = 1 << 14  # choices that are written at a time
 
 
 def read_csv(path: Path, model: UMDP | Graph | None) -> Storable:
@@ -209,14 +211,24 @@ def _read_initial(path: Path, state_id: Array) -> int:
 
 def _write_model(path: Path, model: UMDP) -> None:
     graph = model.graph
-    row, sample = np.nonzero(model.prob)
-    choice = graph.trans_choice[row]
-    columns: Mapping[str, Any] = {
-        STATE: graph.choice_state[choice], ACTION: graph.action[choice], TARGET: graph.successor[row],
-        OUTCOME: sample, PROBABILITY: model.prob[row, sample], REWARD: 0.0 - model.cost[choice, sample],
-    }  # fmt: skip
-    lines = zip(*(columns[name].tolist() for name in COLUMNS), strict=True)
-    write_text(path, ",".join(COLUMNS) + "\n" + "".join(f"{s},{a},{t},{k},{p!r},{r!r}\n" for s, a, t, k, p, r in lines))
+    write_pieces(
+        path, chain([",".join(COLUMNS) + "\n"], (_lines(model, first) for first in range(0, graph.choices, BLOCK)))
+    )
     write_text(beside(path, f".{PARAMETERS}"), "parameter,value\ndiscount,1\n")
     write_text(beside(path, f".{INITIAL}"), f"idstate,probability\n{graph.initial},1\n")
     write_text(beside(path, ENDING), json.dumps({**names_of(model), **units_of(model), "samples": model.samples}))
+
+
+def _lines(model: UMDP, first: int) -> str:
+    """Return the lines of some choices."""
+    graph = model.graph
+    begin, end = graph.trans_ptr[[first, min(first + BLOCK, graph.choices)]]
+    row, sample = np.nonzero(model.prob[begin:end])
+    row += begin
+    choice = graph.trans_choice[row]
+    columns = (
+        graph.choice_state[choice], graph.action[choice], graph.successor[row], sample,
+        model.prob[row, sample], 0.0 - model.cost[choice, sample],
+    )  # fmt: skip
+    found = zip(*(column.tolist() for column in columns), strict=True)
+    return "".join(f"{s},{a},{t},{k},{p!r},{r!r}\n" for s, a, t, k, p, r in found)

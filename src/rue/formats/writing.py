@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO
 
@@ -12,6 +12,11 @@ from rue.errors import BadInput
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     write_bytes(path, text.encode())
+
+
+def write_pieces(path: str | Path, pieces: Iterable[str]) -> None:
+    """Write a text file, whole or not at all, from pieces that need not be in memory together."""
+    write_atomically(Path(path), lambda stream: [stream.write(piece.encode()) for piece in pieces])
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
