@@ -1475,3 +1475,20 @@ def test_bad_weights_are_told_in_one_line(run):
         done = run("convert", *words, status=2)
         assert line in done.err and done.err.count("\n") == 1
         assert not Path("w.rue").exists()
+
+
+# Models in formats of other tools.
+
+
+@pytest.mark.parametrize("ending", [".drn", ".tra", ".umb", ".csv", ".pomdpx", ".npz", ".mat"])
+def test_commands_read_and_write_other_formats(run, ending):
+    run("generate", "medical", "--samples", 3, "--seed", 1, "-o", "m.rue")
+    assert run("convert", "m.rue", f"m{ending}").out == ""
+    facts, own = (run("info", name, "--json").json for name in (f"m{ending}", "m.rue"))
+    assert [facts[key] for key in ("states", "choices", "samples")] == [
+        own[key] for key in ("states", "choices", "samples")
+    ]
+    run("convert", f"m{ending}", "back.rue")
+    solved = [run("solve", name, "--method", "average", "--json").json for name in ("back.rue", f"m{ending}", "m.rue")]
+    regrets = [one["max_regret"] for one in solved]
+    assert regrets[0] == regrets[1] == pytest.approx(regrets[2], rel=1e-9)

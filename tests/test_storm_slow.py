@@ -18,7 +18,7 @@ SCRIPT = """
 import json, sys
 import stormpy
 from stormpy.environments import sound
-question = stormpy.parse_properties('R{"cost"}min=? [F "goal"]')[0]
+question = stormpy.parse_properties('Rmin=? [F "goal"]')[0]
 found = []
 for line in sys.stdin.read().splitlines():
     files = json.loads(line)
@@ -27,7 +27,7 @@ for line in sys.stdin.read().splitlines():
     elif files[0].endswith(".umb"):
         model = stormpy.build_model_from_umb(files[0])
     else:
-        model = stormpy.build_model_from_explicit(*files)
+        model = stormpy.build_model_from_explicit(files[0], files[1], transition_rewards=files[2])
     environment = sound()
     environment.solver().min_max().precision = stormpy.Rational("1e-8")
     result = stormpy.model_checking(model, question, environment=environment)
@@ -44,14 +44,30 @@ def ask_storm(files: list[list[Path]]) -> list[float]:
     return [float(value) for value in json.loads(line.removeprefix("values "))]
 
 
+def for_storm(model: rue.UMDP, path: Path) -> list[Path]:
+    """The explicit files in Storm's variant: other first lines, and a reward for each transition, also of 0."""
+    rue.save(path, model)
+    lines = path.read_text().splitlines()[1:]
+    paid = {tuple(line.split()[:3]): line for line in path.with_suffix(".trew").read_text().splitlines()[1:]}
+    every = [paid.get(tuple(line.split()[:3]), " ".join([*line.split()[:3], "0"])) for line in lines]
+    path.write_text("mdp\n" + "\n".join(lines) + "\n")
+    path.with_suffix(".trew").write_text("mdp\n" + "\n".join(every) + "\n")
+    names = {"0": "init", "1": "goal"}
+    labels = [line.replace(":", "").split() for line in path.with_suffix(".lab").read_text().splitlines()[1:]]
+    text = "".join(" ".join([state, *(names[number] for number in own)]) + "\n" for state, *own in labels)
+    path.with_suffix(".lab").write_text("#DECLARATION\ninit goal\n#END\n" + text)
+    return [path, path.with_suffix(".lab"), path.with_suffix(".trew")]
+
+
 def check(model: rue.UMDP, folder: Path) -> None:
     files = []
     for k in range(model.samples):
         for ending in (".drn", ".umb"):
             files.append([folder / f"{k}{ending}"])
             rue.save(files[-1][0], model.subset([k]))
+        files.append(for_storm(model.subset([k]), folder / f"{k}.tra"))
     expected = values(model)
-    assert ask_storm(files) == pytest.approx([value for value in expected for _ in range(2)], rel=1e-6, abs=1e-6)
+    assert ask_storm(files) == pytest.approx([value for value in expected for _ in range(3)], rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.slow
