@@ -37,7 +37,7 @@ LEAST_PART, MOST_LEAST_PART = 0.02, 1e-3
 # takes this part of the gap away.
 GAME_ROUNDS, ANSWERS, ANSWER_GAIN = 10, 20, 0.01
 # Trials of a round at most, and steps of each; the numbers that they read, for each outcome of the hull and sample.
-TRIALS, STEPS, TRIAL_NUMBERS = 100, 200, 50.0
+TRIALS, STEPS, TRIAL_NUMBERS = 100, 200, 30.0
 # The part of the time left that the policy near the corners may take.
 CORNER_PART = 0.2
 # Seconds to write and to check a proof, for each outcome and sample; to make a policy and to judge it, for each next

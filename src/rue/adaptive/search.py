@@ -75,8 +75,9 @@ NEAR, PATIENCE = 0.25, 40
 # It moves until the upper bound by the known vectors is this far above the lower bound, as a part of the whole gap.
 LEVEL = 0.6
 # When a graph has this many beliefs, and whenever their number has doubled, the hull takes over if the gap is still
-# more than this part of what it was before, and more than this multiple of the gap that is asked for.
-GRAPH_BELIEFS, STILL_WIDE, FAR = 10_000, 0.7, 1.5
+# more than this part of what it was before, and more than this multiple of the gap that is asked for. There are fewer
+# beliefs, in proportion, with more samples than this.
+GRAPH_BELIEFS, STILL_WIDE, FAR, FEW_SAMPLES = 10_000, 0.7, 1.5, 15
 # The least belief of each sample, or the search would ignore its regret: a part of the relative gap, with limits.
 LEAST_BELIEF, MOST_LEAST_BELIEF, LEAST_LEAST_BELIEF = 0.01, 1e-4, 1e-9
 # A gap is closed at this fraction of the upper bound, or at this fraction of a typical cost.
@@ -339,7 +340,7 @@ class AdaptiveSearch:
         self.update_game()
         self.graph.move(self.mixed(self.dual()) if self.anchor is None else self._next_belief())
         rounds, gaps = 0, [np.inf]
-        many, wide = GRAPH_BELIEFS, np.inf
+        many, wide = GRAPH_BELIEFS * min(1.0, FEW_SAMPLES / self.model.samples), np.inf
         while True:
             began = self.run.seconds
             self.graph.backup()
