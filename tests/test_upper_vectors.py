@@ -38,11 +38,6 @@ def started(model: rue.UMDP) -> BeliefGraph:
     return found.graph
 
 
-def upper(graph: BeliefGraph, belief: np.ndarray) -> float:
-    """The upper bound of the known vectors at the initial state."""
-    return float((graph.root_vectors()[1] @ belief).min())
-
-
 def follow(graph: BeliefGraph, batches: int) -> None:
     """Follow trials from the belief in the middle."""
     hull, draw = Hull.build(graph), np.random.default_rng(0)
@@ -66,10 +61,10 @@ def test_vectors_are_regrets_of_controllers(model):
     graph = started(model)
     if not graph.root_vectors()[0].size or model.graph.goal[model.graph.initial]:
         return
-    before = upper(graph, graph.belief)
+    before = graph.upper_at(graph.belief)
     corners.add_corner_policy(graph)
     follow(graph, 2)
-    assert upper(graph, graph.belief) <= before
+    assert graph.upper_at(graph.belief) <= before
     assert_true_regrets(graph)
     graph.prune_vectors()
     assert_true_regrets(graph)
@@ -82,9 +77,9 @@ def test_both_lower_the_upper_bound(seed):
     corners.add_corner_policy(corner)
     follow(trials, 5)
     belief = first.belief
-    assert upper(trials, belief) < upper(first, belief)
+    assert trials.upper_at(belief) < first.upper_at(belief)
     near = corners._beliefs(model.samples, corners.SPREAD)
-    assert sum(upper(corner, b) for b in near) < sum(upper(first, b) for b in near)
+    assert sum(corner.upper_at(b) for b in near) < sum(first.upper_at(b) for b in near)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -133,12 +128,12 @@ def test_vectors_of_trials_stay_for_some_batches():
     corners.add_corner_policy(graph)
     follow(graph, 1)
     belief = np.random.default_rng(1).dirichlet(np.ones(model.samples), 50)
-    before = [upper(graph, b) for b in belief]
+    before = [graph.upper_at(b) for b in belief]
     number = graph.arrays.vectors.at_state["number"].sum()
     graph.prune_vectors()
     kept = graph.arrays.vectors.vector["lasts"] > 0
     assert graph.arrays.vectors.at_state["number"].sum() <= number and kept.sum() > 20
-    assert [upper(graph, b) for b in belief] == pytest.approx(before)
+    assert [graph.upper_at(b) for b in belief] == pytest.approx(before)
     graph.batch = 10**6
     lasting = graph.arrays.vectors.vector["lasts"] > graph.batch
     graph.prune_vectors()

@@ -192,6 +192,10 @@ class BeliefGraph:
         finite = alpha.max(axis=1) < HUGE
         return found[finite], alpha[finite]
 
+    def upper_at(self, belief: Array) -> float:
+        """Return the least regret of the vectors of the initial state at a belief."""
+        return float((self.root_vectors()[1] @ belief).min(initial=np.inf))
+
     def is_given(self, vectors: Array) -> Array:
         """Return which of these vectors are of given policies."""
         return np.asarray(self.arrays.vectors.vector["choice"][vectors] < 0)

@@ -38,6 +38,8 @@ LEAST_PART, MOST_LEAST_PART = 0.02, 1e-3
 GAME_ROUNDS, ANSWERS, ANSWER_GAIN = 10, 20, 0.01
 # Trials of a round at most, and steps of each; the numbers that they read, for each outcome of the hull and sample.
 TRIALS, STEPS, TRIAL_NUMBERS = 100, 200, 30.0
+# How often they are left out if the upper bound has not fallen.
+TRIAL_PAUSE = 4
 # The part of the time left that the policy near the corners may take.
 CORNER_PART = 0.2
 # Seconds to write and to check a proof, for each outcome and sample; to make a policy and to judge it, for each next
@@ -60,6 +62,7 @@ class HullSearch:
     search: "AdaptiveSearch"
     hull: Hull = field(init=False)
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    pause: int = 0  # how often trials are left out
     worst: Array = field(init=False)  # [K] the largest regret of a policy that was found without the sample
 
     def close(self, gap: float) -> Status:
@@ -106,9 +109,15 @@ class HullSearch:
         return self.hull
 
     def _follow_trials(self, belief: Array) -> None:
-        """Follow trials from a belief, for a part of the time that the hull takes."""
+        """Follow trials from a belief, for a part of the time that the hull takes; less often if they bring nothing."""
+        if self.pause > 0:
+            self.pause -= 1
+            return
+        belief = self.search.mixed(belief)
+        before = self.search.graph.upper_at(belief)
         most = TRIAL_NUMBERS * float(self.hull.arrays.used[OUTCOMES]) * belief.size
-        self.hull.follow_trials(self.search.mixed(belief), self.random.random((TRIALS, STEPS)), most)
+        self.hull.follow_trials(belief, self.random.random((TRIALS, STEPS)), most)
+        self.pause = 0 if self.search.graph.upper_at(belief) < before else TRIAL_PAUSE
 
     def _is_near(self) -> bool:
         """Return whether the gap at the belief is a small part of the whole."""
