@@ -88,6 +88,10 @@ def normalised(part: Part) -> Part:
 
 def put_together(parts: Sequence[Part]) -> Flat:
     """Return all samples on one graph, with goals that have no choices."""
+    for part in parts:
+        label, count = part.flat.state_label, part.flat.choice_ptr.size - 1
+        if label is not None and len(label) != count:
+            raise BadFile(f"{part.where}: there are {len(label)} names of states; expected {count}")
     parts = [normalised(part) for part in parts]
     state, state_label = _match("state", parts)
     action, action_label = _match("action", parts)

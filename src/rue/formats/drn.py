@@ -394,7 +394,7 @@ class _Reader:
             return None
         texts = [found[state] for state in range(self.rows.states)]
         if "action_label" in self.header.ours:
-            texts = [str(json.loads(text)) if text.startswith('"') else text for text in texts]
+            texts = [_unquoted(text) for text in texts]
         return tuple(texts) if len(set(texts)) == len(texts) else None
 
     def _actions(self, choice_ptr: Array) -> tuple[Array, tuple[str, ...] | None]:
@@ -406,6 +406,14 @@ class _Reader:
         elif all(name.isascii() and name.isdecimal() for name in set(names)):
             return np.array(names, dtype="U").astype(np.int64) if names else np.empty(0, np.int64), None
         return numbered_actions(names, choice_ptr, known or ())
+
+
+def _unquoted(text: str) -> str:
+    """Return the name of a state as rue wrote it."""
+    try:
+        return str(json.loads(text)) if text.startswith('"') else text
+    except ValueError:
+        return text
 
 
 def goal_mask(labels: Mapping[str, Sequence[int]], states: int) -> Array | None:

@@ -8,7 +8,6 @@ Both may have a `discount`, and `initial`, the number of the initial state, whic
 """
 
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -250,7 +249,7 @@ def read_matrices(path: Path, model: object) -> UMDP:
     """Read a model from a `.npz` or `.mat` file."""
     try:
         found = _load_mat(path) if path.suffix.lower() == ".mat" else _load_npz(path)
-    except (OSError, ValueError, KeyError, TypeError, NotImplementedError, zipfile.BadZipFile) as error:
+    except Exception as error:  # the readers of numpy and scipy raise whatever comes, where a file is damaged
         reason = " ".join(str(error).split())[:80]
         raise BadFile(f"{path}: it cannot be read ({reason}); expected arrays P and R") from None
     for name in ("P", "R"):

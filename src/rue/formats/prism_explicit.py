@@ -110,7 +110,7 @@ def _read_transitions(path: Path) -> tuple[int, Array, list[str]]:
     for chunk in read_chunks(path):
         lines = np.flatnonzero(_is_data(chunk))
         if lines.size and width == 0:
-            head = chunk.line_text(int(lines[0])).split()
+            head = chunk.words(np.arange(chunk.word_ptr[lines[0]], chunk.word_ptr[lines[0] + 1]))
             if head[0].lower() in ("mdp", "dtmc"):
                 width = 4 if head[0].lower() == "mdp" else 3
             elif len(head) in (2, 3):

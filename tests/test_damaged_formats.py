@@ -1,0 +1,48 @@
+"""A damaged file of any format is read, or refused in one line of rue's own; nothing else comes out of it."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+import rue
+
+PIECES = (b"-", b"9" * 25, b"1e400", b"nan", b" ", b"\n", b"0", b"null", b"[]", b'"', b"\x00", b"\xff", b"<", b"*")
+
+
+def model() -> rue.UMDP:
+    builder = rue.Builder(["dry", "wet"], weight=[1, 2])
+    builder.add("a", "go", {"a": [0.5, 0.25], "b": [0.5, 0.75]}, cost=1.0)
+    builder.add("a", "wait", {"c": 1.0}, cost=4.0)
+    return builder.add("b", "go", {"c": 1.0}, cost=[2.0, 3.0]).goal("c").build()
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    found = bytearray(data)
+    place = chance.randrange(len(found))
+    way = chance.randrange(3)
+    if way == 0:
+        found[place:place] = chance.choice(PIECES)
+    elif way == 1:
+        del found[place : place + chance.randint(1, 20)]
+    else:
+        found[place : place + 1] = chance.choice(PIECES)
+    return bytes(found)
+
+
+@pytest.mark.parametrize("ending", [".drn", ".tra", ".csv", ".pomdpx", ".umb", ".npz"])
+def test_damage_is_told_in_one_line(ending, tmp_path):
+    path = tmp_path / f"m{ending}"
+    rue.save(path, model().subset([0]) if ending in (".drn", ".tra") else model())
+    whole: dict[Path, bytes] = {file: file.read_bytes() for file in sorted(tmp_path.iterdir())}
+    chance, refused = random.Random(7), 0
+    for _ in range(150):
+        file = chance.choice(list(whole))
+        file.write_bytes(damaged(whole[file], chance))
+        try:
+            rue.load(path)
+        except rue.BadInput as error:
+            refused += 1
+            assert len(str(error).splitlines()) == 1
+        file.write_bytes(whole[file])
+    assert refused > 20
