@@ -59,7 +59,8 @@ def test_a_policy_that_misses_the_goal_is_told(tmp_path):
 def test_compare_judges_policies_beside_the_methods(run, files):  # noqa: F811
     flags = [word for name in files for word in ("--policy", name)]
     done = run("compare", "model.rue", "--methods", "average,reg", *flags, "--report", "page.html")
-    lines = {line.split()[0]: line.split()[1:] for line in done.out.splitlines() if line}
+    rows = done.out.splitlines()[2 : len(files) + 4]  # the words below them may be wrapped anywhere
+    lines = {line.split()[0]: line.split()[1:] for line in rows}
     assert all(lines[name][0] == lines["average"][0] for name in files) and "reg-d1" in lines
     page = Path("page.html").read_text(encoding="utf-8")
     assert all(name in page for name in files)

@@ -113,7 +113,7 @@ class Builder:
     def _given(self, where: str, cost: Numbers | None, reward: Numbers | None) -> tuple[str | None, Array]:
         """Return whether figures are costs or rewards, and the one that was given, for each sample."""
         if cost is None and reward is None:
-            return self._figure, np.zeros(self._samples)
+            return self._figure, np.broadcast_to(0.0, (self._samples,))
         figure, number = ("cost", cost) if reward is None else ("reward", reward)
         if (cost is not None and reward is not None) or self._figure not in (None, figure):
             raise BadInput(f"{where} has a {figure}, and there are both costs and rewards; expected one kind in all")

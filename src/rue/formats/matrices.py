@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import scipy.io
-import scipy.sparse
 from numpy.typing import ArrayLike
 
 from rue._arrays import Array
@@ -32,6 +30,13 @@ from rue.model import UMDP
 ENDINGS = (".npz", ".mat")
 NAMES = "rue_names"
 END = "end"
+
+
+def _scipy() -> Any:
+    """Return scipy, which is imported when it is first needed: its parts are slow to import."""
+    import scipy
+
+    return scipy
 
 
 def from_matrices(
@@ -150,11 +155,11 @@ def _expected(flat: Flat, index: Sequence[Array], part: Array) -> Array:  # [C, 
     return np.bincount(cell, part, flat.action.size * samples).reshape(-1, samples)
 
 
-def _matrix(name: str, value: Any) -> scipy.sparse.coo_array:
+def _matrix(name: str, value: Any) -> Any:
     """Return a square matrix in coordinates."""
     try:
-        given: Any = value if scipy.sparse.issparse(value) else number_array(name, value)
-        matrix = scipy.sparse.coo_array(given)
+        given: Any = value if _scipy().sparse.issparse(value) else number_array(name, value)
+        matrix = _scipy().sparse.coo_array(given)
     except (TypeError, ValueError):
         raise BadInput(f"{name} is no matrix of numbers; expected one, dense or sparse") from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
@@ -167,7 +172,7 @@ def _matrix(name: str, value: Any) -> scipy.sparse.coo_array:
 
 def _depth(value: Any) -> int:
     """Return how many lists lie around the numbers; a sparse matrix counts as two."""
-    if scipy.sparse.issparse(value):
+    if _scipy().sparse.issparse(value):
         return 2
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.ndim
@@ -200,7 +205,7 @@ def _flat(name: str, P: Any, R: Any, per_sample: bool = False) -> Flat:
     flat = flat_from_entries(state, action, target, sample, prob, samples, states)
     index = [column.astype(np.int64) for column in (state, action, target, sample)]
     shape = samples, actions, states
-    several = not scipy.sparse.issparse(R) and (per_sample or (depth == 4 and _is_per_sample(R, shape)))
+    several = not _scipy().sparse.issparse(R) and (per_sample or (depth == 4 and _is_per_sample(R, shape)))
     return replace(flat, cost=_expected(flat, index, prob * _rewards(R, index, shape, several)))
 
 
@@ -235,9 +240,9 @@ def _is_per_sample(R: Any, shape: tuple[int, int, int]) -> bool:
 def _one_reward(R: Any, actions: int, states: int) -> Any:
     """Return the rewards of one sample: a table [S, A], or a matrix for each action."""
     if _depth(R) == 3 and len(R) == actions:
-        return [scipy.sparse.csr_array(_matrix(f"R[{a}]", R[a])) for a in range(actions)]
+        return [_scipy().sparse.csr_array(_matrix(f"R[{a}]", R[a])) for a in range(actions)]
     dense: Any = R
-    table = dense.toarray() if scipy.sparse.issparse(R) else number_array("R", R)
+    table = dense.toarray() if _scipy().sparse.issparse(R) else number_array("R", R)
     if table.shape in ((states,), (1, states), (states, 1)) and table.shape != (states, actions):
         return np.repeat(table.reshape(states, 1), actions, axis=1)
     if table.shape != (states, actions) or not np.isfinite(table).all():
@@ -279,7 +284,7 @@ def _load_npz(path: Path) -> dict[str, Any]:
 
 
 def _load_mat(path: Path) -> dict[str, Any]:
-    found = {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
+    found = {name: value for name, value in _scipy().io.loadmat(path).items() if not name.startswith("__")}
     for name in ("P", "R"):
         if name in found:
             found[name] = _from_matlab(found[name], name)
@@ -293,7 +298,7 @@ def _from_matlab(value: Any, name: str) -> Any:
     """Return an array with actions first, and samples before them; a cell is a list."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         return [_from_matlab(one, name) for one in value.ravel()]
-    if scipy.sparse.issparse(value) or value.ndim < 3:
+    if _scipy().sparse.issparse(value) or value.ndim < 3:
         return value
     return np.moveaxis(value, (2, 0, 1), (0, 1, 2)) if value.ndim == 3 else np.moveaxis(value, (3, 2, 0, 1), range(4))
 
@@ -327,7 +332,7 @@ def write_matrices(path: Path, thing: Storable) -> None:
         return
     found["P"], found["R"] = _cells(P.transpose(0, 2, 3, 1)), _cells(R)
     found["initial"] = found["initial"] + 1
-    write_atomically(path, lambda stream: scipy.io.savemat(cast(Any, stream), found))
+    write_atomically(path, lambda stream: _scipy().io.savemat(cast(Any, stream), found))
 
 
 def _cells(values: Array) -> Array:
