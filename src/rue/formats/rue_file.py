@@ -12,6 +12,7 @@ import json
 import math
 import mmap
 import struct
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -142,7 +143,12 @@ def _read_array(stream: BufferedReader, memory: mmap.mmap, info: zipfile.ZipInfo
         raise ValueError(f"{info.filename} is compressed or cut off")
     start = BytesIO(memory[first : first + min(info.file_size, NPY_HEADER)])
     np.lib.format.read_magic(start)
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(start)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # numpy warns of old names of types, which rue does not write
+        try:
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(start)
+        except Warning as warning:
+            raise ValueError(f"{info.filename} has an odd type ({warning})") from None
     if dtype.hasobject or fortran:
         raise ValueError(f"{info.filename} holds {dtype} values in Fortran order or as objects")
     if start.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
