@@ -30,7 +30,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(found)
 
 
-@pytest.mark.parametrize("ending", [".drn", ".tra", ".csv", ".pomdpx", ".umb", ".npz"])
+@pytest.mark.parametrize("ending", [".drn", ".tra", ".csv", ".pomdpx", ".pomdp", ".umb", ".npz", ".mat"])
 def test_damage_is_told_in_one_line(ending, tmp_path):
     path = tmp_path / f"m{ending}"
     rue.save(path, model().subset([0]) if ending in (".drn", ".tra") else model())

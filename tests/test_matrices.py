@@ -1,5 +1,7 @@
 """Matrices of MDPtoolbox and tables of Gymnasium: what is written comes back, what others have is read."""
 
+import io
+
 import numpy as np
 import pytest
 import scipy.io
@@ -129,6 +131,66 @@ WRONG = {
 def test_what_is_wrong_is_told_in_one_line(arrays, told, tmp_path):
     path = tmp_path / "m.npz"
     path.write_bytes(arrays) if isinstance(arrays, bytes) else np.savez(path, **arrays)
+    message = refusal(path)
+    assert message.startswith(str(path))
+    assert told in message
+
+
+def matlab(arrays: dict[str, object], **more: object) -> bytes:
+    stream = io.BytesIO()
+    scipy.io.savemat(stream, arrays, **more)
+    return stream.getvalue()
+
+
+FIRST = np.moveaxis(P, 0, 2)  # as MATLAB has it: [S, S, A]
+
+
+def test_a_compressed_file_whole_numbers_and_words_of_others(tmp_path):
+    """MATLAB stores whole numbers in few bytes, and other variables may lie in the same file."""
+    other = {"note": "made by hand", "s": {"a": 1.0}, "none": np.empty((0, 0))}
+    deterministic = np.moveaxis(np.array([[[0, 1, 0], [0, 0, 1], [0, 0, 1]]], np.uint8), 0, 2)
+    data = matlab({"P": deterministic, "R": np.array([[-1], [-2], [0]], np.int8), **other}, do_compression=True)
+    (tmp_path / "m.mat").write_bytes(data)
+    assert values(rue.load(tmp_path / "m.mat")) == [3]
+    (tmp_path / "n.mat").write_bytes(matlab({"P": FIRST, "R": R, "discount": 0.9}, do_compression=True))
+    assert rue.load(tmp_path / "n.mat").units.reward
+
+
+def sparse_with(place: int, number: int) -> bytes:
+    """A file with a sparse matrix, of which one index is another one: 4, 8, … bytes after the rows begin."""
+    data = bytearray(matlab({"P": np.array([scipy.sparse.csc_matrix(P[0]), None], object)[:1], "R": R[:, :1]}))
+    found = data.find(scipy.sparse.csc_matrix(P[0]).indices.astype("<i4").tobytes())
+    assert found > 0
+    data[found + place : found + place + 4] = np.array([number], "<i4").tobytes()
+    return bytes(data)
+
+
+WRONG_MAT = {
+    "no file of arrays": (b"hello", "it is no MATLAB file of version 5"),
+    "empty": (b"", "it is no MATLAB file of version 5"),
+    "version 7.3": (b"MATLAB 7.3 MAT-file, Platform: PCWIN64".ljust(512), "version 7.3; save it with -v7"),
+    "cut off": (matlab({"P": FIRST, "R": R})[:300], "it ends within an array"),
+    "cut off, compressed": (matlab({"P": FIRST, "R": R}, do_compression=True)[:180], "it ends within an array"),
+    "damaged, compressed": (
+        matlab({"P": FIRST, "R": R}, do_compression=True)[:140] + bytes(200),
+        "it cannot be read (",
+    ),
+    "no P": (matlab({"R": R}), "there is no array P; expected P and R, found R"),
+    "complex": (matlab({"P": FIRST * 1j, "R": R}), "an array is complex"),
+    "words": (matlab({"P": "hello", "R": R}), "P has 0 axes"),
+    "one matrix": (matlab({"P": P[0], "R": R}), "P has 2 axes; expected P[action] or P[sample][action]"),
+    "a row that does not sum to one": (matlab({"P": FIRST * 0.9, "R": R}), "sum to 0.9; expected 1"),
+    "a row out of range": (sparse_with(0, 70), "the rows of a sparse matrix are damaged"),
+    "a negative row": (sparse_with(4, -1), "the rows of a sparse matrix are damaged"),
+    "rewards of another shape": (matlab({"P": FIRST, "R": np.zeros((4, 4))}), "R has shape (4, 4)"),
+    "a state that is counted from 0": (matlab({"P": FIRST, "R": R, "initial": 0}), "initial -1 is out of range"),
+}
+
+
+@pytest.mark.parametrize(("data", "told"), WRONG_MAT.values(), ids=WRONG_MAT)
+def test_what_is_wrong_in_a_file_of_matlab_is_told_in_one_line(data, told, tmp_path):
+    path = tmp_path / "m.mat"
+    path.write_bytes(data)
     message = refusal(path)
     assert message.startswith(str(path))
     assert told in message

@@ -96,7 +96,7 @@ def test_the_units_of_a_model_come_back(tmp_path):
     builder = rue.Builder(2, discount=0.75).add("a", "go", {"a": [0.5, 0.25], "b": [0.5, 0.75]}, cost=-1.0)
     model = builder.add("b", "go", {"a": 1.0}, cost=[2.0, 3.0]).build()
     assert model.units.shift == 1
-    for ending in (".csv", ".drn", ".tra", ".umb", ".pomdpx"):
+    for ending in (".csv", ".drn", ".tra", ".umb", ".pomdpx", ".pomdp", ".npz", ".mat"):
         rue.save(tmp_path / f"m{ending}", model)
         assert_same(model, rue.load(tmp_path / f"m{ending}"))
 

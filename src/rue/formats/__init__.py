@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rue._check import text_path
 from rue.errors import BadInput
-from rue.formats import drn, matrices, policy_file, pomdpx, prism_explicit, rue_file, transition_csv, umb
+from rue.formats import cassandra, drn, matrices, policy_file, pomdpx, prism_explicit, rue_file, transition_csv, umb
 from rue.formats.folders import files_in
 from rue.formats.logs import read_log
 from rue.formats.matrices import from_gymnasium, from_matrices
@@ -73,6 +73,8 @@ register_format(Format("PRISM explicit", (prism_explicit.ENDING,), *_PRISM))
 
 _POMDPX = (pomdpx.read_pomdpx, pomdpx.write_pomdpx, (UMDP,), None, pomdpx.looks_like_pomdpx)
 register_format(Format("POMDPX", (pomdpx.ENDING,), *_POMDPX))
+_CASSANDRA = (cassandra.read_cassandra, cassandra.write_cassandra, (UMDP,), None, cassandra.looks_like_cassandra)
+register_format(Format("Cassandra's POMDP", (cassandra.ENDING,), *_CASSANDRA))
 
 
 _UMB = (umb.read_umb, umb.write_umb, (UMDP,), umb.read_umb_files, umb.looks_like_umb)

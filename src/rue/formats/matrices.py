@@ -21,6 +21,7 @@ from rue._check import check_memory, labels, number_array, one_index, real_numbe
 from rue.errors import BadFile, BadInput
 from rue.flat import Flat
 from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
+from rue.formats.mat_file import read_mat
 from rue.formats.names import check_names, goals_of, label_fields, names_of
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
@@ -284,7 +285,7 @@ def _load_npz(path: Path) -> dict[str, Any]:
 
 
 def _load_mat(path: Path) -> dict[str, Any]:
-    found = {name: value for name, value in _scipy().io.loadmat(path).items() if not name.startswith("__")}
+    found = {name: value for name, value in read_mat(path).items() if value is not None}
     for name in ("P", "R"):
         if name in found:
             found[name] = _from_matlab(found[name], name)

@@ -21,13 +21,11 @@ import numpy as np
 from rue._arrays import Array, pointers, ranges
 from rue._check import check_memory
 from rue._text import short_line
-from rue.errors import BadFile
 from rue.flat import Flat
-from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
-from rue.formats.names import check_names, goals_of, label_fields, names_of
-from rue.formats.pomdpx_text import discount_of, pomdpx
-from rue.formats.prism_explicit import merged_targets
-from rue.formats.rewards import model_from_rewards, units_of
+from rue.formats.assemble import choice_of, flat_from_entries
+from rue.formats.fixed_belief import at_belief, model_at_belief
+from rue.formats.names import check_names, label_fields
+from rue.formats.pomdpx_text import pomdpx
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import parse_number
 from rue.formats.writing import write_text
@@ -145,22 +143,11 @@ class _Reader:
         self._check_rows(flat, states * actions)
         names = label_fields(self.ours) if self.ours else self._names()
         flat = replace(flat, cost=reward, initial=initial, **{**names, "weight": weight})
-        return self._finish(flat, states)
+        return model_at_belief(str(self.path), flat, self._discount(), self.ours)
 
     @property
     def _shape(self) -> tuple[int, ...]:
         return tuple(one.size for one in self.observed)
-
-    def _finish(self, flat: Flat, states: int) -> UMDP:
-        where = str(self.path)
-        discount = self._discount()
-        goal = goals_of(where, self.ours, states)
-        if self.ours:
-            flat = _without_added(where, flat, self.ours)
-        flat = put_together([Part(where, flat, goal)])
-        if self.ours and self.ours.get("discount") is not None:
-            return model_from_rewards(where, _undiscounted(flat, discount, self.ours["goals"][0]), None, ours=self.ours)
-        return model_from_rewards(where, flat, None if self.ours else discount, ours=self.ours)
 
     def _discount(self) -> float:
         node = self.root.get("Discount")
@@ -370,49 +357,8 @@ def _few(values: tuple[str, ...]) -> str:
     return ", ".join(values[:10]) + (f" and {len(values) - 10} more" if len(values) > 10 else "")
 
 
-def _without_added(where: str, flat: Flat, ours: dict[str, Any]) -> Flat:
-    """Return the flat arrays without the actions that rue added, so that each state has every one."""
-    actions = np.diff(flat.choice_ptr)
-    kept = np.zeros(flat.action.size, bool)
-    try:
-        state = np.repeat(np.arange(actions.size), np.diff(ours["choice_ptr"]))
-        kept[choice_of(flat, state, np.array(ours["action"], np.int64))] = True
-    except (KeyError, TypeError, ValueError):
-        raise BadFile(f"{where}: the names are damaged; expected JSON as rue writes it") from None
-    length = np.diff(flat.trans_ptr)
-    row = np.repeat(kept, length)
-    choice_state = np.repeat(np.arange(actions.size), actions)
-    return replace(
-        flat, choice_ptr=pointers(np.bincount(choice_state[kept], minlength=actions.size)), action=flat.action[kept],
-        trans_ptr=pointers(length[kept]), successor=flat.successor[row], prob=flat.prob[row], cost=flat.cost[kept],
-    )  # fmt: skip
-
-
-def _undiscounted(flat: Flat, discount: float, goal: int) -> Flat:
-    """Return the shortest path that rue wrote with a discount: the rest of each row leads to its goal."""
-    kept = flat.successor != goal
-    choice = np.repeat(np.arange(flat.action.size), np.diff(flat.trans_ptr))
-    prob = flat.prob[kept] * discount
-    rest = 1 - np.stack([np.bincount(choice[kept], column, flat.action.size) for column in prob.T], axis=1)
-    every = np.concatenate([choice[kept], np.arange(flat.action.size)])
-    target = np.concatenate([flat.successor[kept], np.full(flat.action.size, goal)])
-    order = np.lexsort((target, every))
-    flat = replace(
-        flat, trans_ptr=pointers(np.bincount(every, minlength=flat.action.size)), successor=target[order],
-        prob=np.concatenate([prob, rest])[order],
-    )  # fmt: skip
-    return flat
-
-
 def write_pomdpx(path: Path, thing: Storable) -> None:
     """Write a model at the belief that its weights are."""
     assert isinstance(thing, UMDP)
-    model = merged_targets(thing)
-    graph = model.graph
-    several = int(graph.goal.sum()) > 1  # which of them a choice ends in would be lost with the discount
-    discount = discount_of(model, 1.0)
-    names: dict[str, Any] = {
-        **names_of(model), **units_of(model), "discount": None if several or discount == 1.0 else discount,
-        "choice_ptr": graph.choice_ptr.tolist(), "action": graph.action.tolist(),
-    }  # fmt: skip
-    write_text(path, pomdpx(model, model.weight, description=OURS + json.dumps(names), keep=several))
+    model, names = at_belief(thing)
+    write_text(path, pomdpx(model, model.weight, description=OURS + json.dumps(names), keep=names["discount"] is None))

@@ -73,7 +73,7 @@ def pomdpx(
         _table(
             "state_1",
             "action state_0 sample_0",
-            _transitions(model, actions, model.prob if keep else _probabilities(model)),
+            _transitions(model, actions, model.prob if keep else probabilities(model)),
         ),
         _table("sample_1", "sample_0", [_entry("- -", ["identity"])]),
         "</StateTransitionFunction>",
@@ -99,7 +99,7 @@ def _ends(model: UMDP) -> bool:
     return 0.0 < least < 1.0
 
 
-def _probabilities(model: UMDP) -> Array:  # [T, K]
+def probabilities(model: UMDP) -> Array:  # [T, K]
     """Return the probabilities of the file: without what its discount stands for."""
     if not _ends(model):
         return model.prob
@@ -115,7 +115,7 @@ def _transitions(model: UMDP, actions: int, prob: Array) -> Iterator[str]:
     graph = model.graph
     for state in np.flatnonzero(graph.goal):
         yield _entry(f"* s{state} * s{state}", ["1"])
-    for action, choice in _every_action(model, actions):
+    for action, choice in every_action(model, actions):
         for successor, row in _merged(model, choice, prob):
             yield _entry(f"a{action} s{graph.choice_state[choice]} - s{successor}", _numbers(row))
 
@@ -132,11 +132,11 @@ def _merged(model: UMDP, choice: int, prob: Array) -> Iterator[tuple[int, Array]
 
 def _rewards(model: UMDP, reward: Array, actions: int) -> Iterator[str]:
     """Yield an entry for each action and state, with a number for each sample."""
-    for action, choice in _every_action(model, actions):
+    for action, choice in every_action(model, actions):
         yield _entry(f"a{action} s{model.graph.choice_state[choice]} -", _numbers(reward[choice]), "ValueTable")
 
 
-def _every_action(model: UMDP, actions: int) -> Iterator[tuple[int, int]]:
+def every_action(model: UMDP, actions: int) -> Iterator[tuple[int, int]]:
     """Yield all actions at all states but goals, and the choice that each stands for."""
     graph = model.graph
     for state in np.flatnonzero(~graph.goal):
