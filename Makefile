@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow interpreted coverage fuzz bench browser lint setup kernels
+.PHONY: demo site test test-slow interpreted coverage fuzz bench browser lint setup kernels
 
 setup: .venv/.ready
 
@@ -19,6 +19,10 @@ setup: .venv/.ready
 # Compares all methods on a rescue grid, and writes demo.html.
 demo: setup
 	$(BIN)/rue compare disaster:width=8,height=8,samples=15,seed=1 --report demo.html
+
+# The documentation as a site, in build/site: open build/site/index.html. It needs no network; warnings are errors.
+site: setup
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
 
 lint: setup
 	$(BIN)/ruff check .
