@@ -28,7 +28,8 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
-copybutton_prompt_text = ">>> "
+copybutton_prompt_text = r">>> |\.\.\. |\$ "  # only what is typed is copied
+copybutton_prompt_is_regexp = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -65,10 +66,12 @@ def list_fields(app, what, name, thing, options, lines):
 
 
 def shorten_types(app, what, name, thing, options, signature, returns):
-    """Write the type of what numpy can make an array of by its name, not by its definition."""
+    """Write types by their names, not by their definitions, and what is made anew for each record as `...`."""
     long = stringify_annotation(ArrayLike, "smart", short_literals=True)
-    short = [text and text.replace(long, "ArrayLike").replace("~numpy.", "") for text in (signature, returns)]
-    return short[0], short[1]
+    names = {long: "ArrayLike", "~numpy.": "", "<factory>": "..."}
+    for written, short in names.items():
+        signature, returns = (text and text.replace(written, short) for text in (signature, returns))
+    return signature, returns
 
 
 def escaped(text):

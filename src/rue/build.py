@@ -34,10 +34,10 @@ Numbers = float | Sequence[float] | Array
 class Builder:
     """Make a model choice by choice, with names.
 
-    >>> builder = Builder(samples=2)
-    >>> builder.add("here", "walk", {"there": [0.9, 0.6], "here": [0.1, 0.4]}, cost=1.0)
-    >>> builder.goal("there")
-    >>> model = builder.build()
+    >>> builder = rue.Builder(samples=2)
+    >>> builder = builder.add("here", "walk", {"there": [0.9, 0.6], "here": [0.1, 0.4]}, cost=1.0)
+    >>> builder.goal("there").build()
+    UMDP(2 states, 1 choices, 2 transitions, 2 samples)
 
     States are numbered in the order in which they are first named, and so are actions. The initial state is the first
     one unless `initial` says otherwise. `samples` is a number, or a list of names; `weight` has the probability of each
@@ -281,6 +281,11 @@ def from_counts(
       pseudo-counts of many states outweigh the counts; not for logs, where most states cannot follow each other.
 
     With the other two, a choice that was never taken does not exist.
+
+    >>> counts = np.zeros((2, 1, 2))  # states, actions, next states
+    >>> counts[0, 0] = [3, 7]  # seven of ten attempts reached state 1
+    >>> rue.from_counts(counts, [[1.0], [0.0]], samples=100, seed=1, goals=[1])
+    UMDP(2 states, 1 choices, 2 transitions, 100 samples)
     """
     pseudo_counts = real_number("prior", prior, "a number of pseudo-counts over 0", 0)
     if pseudo_counts == 0:
@@ -372,6 +377,10 @@ def from_transitions(
 
     States and actions may be any names; they become labels. A state that the log never leaves and that is no goal is
     refused, or made a dead end. For `prior`, `support` and `cost_noise` see `from_counts`.
+
+    >>> log = [("ward", "wait", 1.0, "ward"), ("ward", "wait", 1.0, "home"), ("ward", "treat", 2.5, "home")]
+    >>> rue.from_transitions(log, samples=100, seed=1, initial="ward", goals=["home"])
+    UMDP(2 states, 2 choices, 4 transitions, 100 samples)
     """
     return from_counts(
         count_transitions(rows, initial=initial, goals=goals, unvisited=unvisited),
@@ -389,6 +398,11 @@ def count_transitions(
     """Count logged rows (state, action, cost, next state).
 
     What happens after a goal does not matter: rows that leave one are left out, and `Counts.after_goal` says how many.
+
+    >>> log = [("ward", "wait", 1.0, "ward"), ("ward", "wait", 1.0, "home"), ("ward", "treat", 2.5, "home")]
+    >>> counts = rue.count_transitions(log, initial="ward", goals=["home"])
+    >>> counts.tried  # how often each choice was tried
+    array([2., 1.])
     """
     one_of("way with unvisited states", unvisited, ("refuse", "dead end"))
     if isinstance(goals, str):  # its letters would be the goals

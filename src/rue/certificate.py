@@ -203,6 +203,11 @@ def verify(model: UMDP | InBlocks, certificate: Certificate) -> float:
 
     Everything is worked out again from the model; nothing of the solvers, of the judge or of `rue.values` is used. Of a
     source only the samples are drawn that the certificate names.
+
+    >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+    >>> solution = rue.solve(model, rue.Adaptive(gap=0.01))
+    >>> rue.verify(model, solution.certificate) >= solution.max_regret.lower
+    True
     """
     _check_types(model, certificate)
     part, weight = _part(model, certificate)

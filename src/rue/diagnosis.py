@@ -168,6 +168,13 @@ def diagnose(model: UMDP, policy: Policy | None = None, *, infinite: Iterable[in
     """Return what keeps a policy, if one is given, and all policies from reaching a goal in every sample of a model.
 
     `infinite` are the samples in which the judge found an infinite cost, if that is known.
+
+    >>> builder = rue.Builder(samples=2).goal("home")
+    >>> builder = builder.add("yard", "left", {"home": [0, 1], "pit": [1, 0]}, cost=1.0)
+    >>> builder = builder.add("yard", "right", {"home": [1, 0], "pit": [0, 1]}, cost=1.0).initial("yard")
+    >>> model = builder.add("pit", "stay", {"pit": 1.0}, cost=1.0).build()
+    >>> print(rue.diagnose(model).lines()[0])
+    No policy of any kind reaches a goal with probability one in every sample: samples 0 and 1 clash.
     """
     check_model(model)
     unbounded = index_array(

@@ -56,6 +56,13 @@ def evaluate(
 
     The blocks of a source are judged one after the other, or spread over an `executor`: threads, processes, or those of
     a Dask cluster. Figures do not depend on it. `progress` is called with a `Progress` after each block.
+
+    >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+    >>> verdict = rue.evaluate(model, rue.solve(model, rue.Average()).policy)
+    >>> verdict.regret.round(3)
+    array([0.028, 0.012, 0.009, 0.02 , 0.007])
+    >>> verdict.worst_sample
+    0
     """
     if not isinstance(model, Source):
         check_same_graph(check_model(model), check_policy(policy).graph)

@@ -49,6 +49,9 @@ def exceedance_bound(*, samples: int, above: int, confidence: float = USUAL_CONF
 
     This is true if the samples are independent draws from where the fresh sample comes from, had no part in making the
     policy, and did not choose r; or if r is the level above which `above` of them are, a number fixed beforehand.
+
+    >>> round(rue.exceedance_bound(samples=1000, above=0), 4)
+    0.003
     """
     size = whole_number("samples", samples, 1, MOST_SAMPLES)
     over = whole_number("above", above, 0, size)
@@ -70,7 +73,11 @@ def most_above(*, samples: int, probability: float, confidence: float = USUAL_CO
 
 
 def least_samples(*, probability: float, confidence: float = USUAL_CONFIDENCE) -> int:
-    """Return how many test samples are needed before their maximum r has P(regret > r) ≤ probability."""
+    """Return how many test samples are needed before their maximum r has P(regret > r) ≤ probability.
+
+    >>> rue.least_samples(probability=0.05)
+    59
+    """
     chance = _probability(probability)
     return math.ceil(math.log(_delta(confidence)) / math.log1p(-chance) * (1 + ROUNDING))
 
@@ -83,6 +90,9 @@ def scenario_bound(*, samples: int, active: int, confidence: float = USUAL_CONFI
     of each policy asked about, the last included, is counted as active; if it ended by counts, not by the clock; and if
     the level is the largest regret over all samples. `general` is for other ways to find a policy from some samples
     that would have found the same one from `active` of them alone, and is the weaker bound.
+
+    >>> round(rue.scenario_bound(samples=1000, active=15), 3)
+    0.029
     """
     size = whole_number("samples", samples, 1, MOST_SAMPLES)
     used = whole_number("active", active, 0, size)

@@ -41,6 +41,7 @@ from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, count_above, exc
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.solution import Run
+from rue.table import notebook_samples
 from rue.units import PLAIN, Units
 from rue.values import optimal_values
 
@@ -62,7 +63,15 @@ class _OutOfTime(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A policy's expected cost and regret in each sample; infinite where it may miss the goal."""
+    """A policy's expected cost and regret in each sample; infinite where it may miss the goal.
+
+    >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+    >>> verdict = rue.evaluate(model, rue.solve(model, rue.Average()).policy)
+    >>> round(verdict.max_regret, 3), round(verdict.mean_regret, 3), round(verdict.tail(0.4), 3)
+    (0.028, 0.015, 0.024)
+    >>> bool(np.all(abs(verdict.value - verdict.optimal - verdict.regret) < 1e-9))
+    True
+    """
 
     value: Array  # [K] expected cost of the policy, or reward (see `UMDP.units`)
     optimal: Array  # [K] the best of any policy that knows the sample
@@ -146,6 +155,12 @@ class Evaluation:
         weight, total = self.weight[index], float(self.weight[index].sum())
         share = weight / total if total > 0 else np.full(weight.size, 1 / weight.size)
         return replace(self, **arrays, weight=share)
+
+    def _repr_html_(self) -> str:
+        """Return the evaluation as notebooks show it: figures of the samples, the largest regrets first."""
+        title = f"max regret {self.max_regret:.5g} in sample {self.worst_sample}, mean {self.mean_regret:.5g}"
+        figures = {name: getattr(self, name).tolist() for name in ("value", "optimal", "regret")}
+        return notebook_samples(title, figures)
 
     def __repr__(self) -> str:
         return (

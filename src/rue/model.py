@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -22,21 +21,21 @@ from numpy.typing import ArrayLike
 
 from rue import structure_kernels as reach
 from rue._arrays import Array, read_only
-from rue._check import frozen_array, in_all, index_array, labels, number_array, whole_number
+from rue._check import frozen_array, in_all, index_array, labels, number_array
 from rue._rounding import UNIT_ROUNDOFF
-from rue._text import frozen, plain
+from rue._text import plain
 from rue.errors import BadInput, argument
 from rue.flat import Flat, all_ends, discounted, figures_given, flat_from_dense
 from rue.horizon import finite_horizon
 from rue.reach_avoid import NEVER_ARRIVED, reach_avoid
+from rue.scenery import check_layout, check_scenery
 from rue.structure import all_states_reach_goal, reaching_goal, surely_reaching, visited_states
+from rue.table import notebook_facts
 from rue.units import PLAIN, Units
 
 # Rows are accepted when they sum to one within this, and then divided by their sum.
 ROW_TOLERANCE = 1e-8
 LARGEST_COST = 1e100
-# Of a grid in a layout: a picture has a number for each cell.
-MOST_CELLS = 100_000_000
 
 T = TypeVar("T")
 
@@ -60,7 +59,7 @@ class Graph:
         object.__setattr__(self, "initial", _integer("initial", self.initial))
         for kind in ("state", "action"):
             object.__setattr__(self, f"{kind}_label", labels(kind, getattr(self, f"{kind}_label")))
-        object.__setattr__(self, "layout", _check_layout(self.layout))
+        object.__setattr__(self, "layout", check_layout(self.layout))
         _check_graph(self)
 
     @property
@@ -183,7 +182,7 @@ class UMDP:
             raise BadInput(f"the units are a {type(self.units).__name__}; expected rue.Units")
         object.__setattr__(self, "sample_label", labels("sample", self.sample_label))
         _check_shapes(self)
-        object.__setattr__(self, "scenery", _check_scenery(self))
+        object.__setattr__(self, "scenery", check_scenery(self.scenery, (self.graph.states, self.samples), self._place))
         object.__setattr__(self, "weight", _check_weight(self))
         self._memory["support"] = _check_prob(self)
         _check_cost(self)
@@ -216,6 +215,11 @@ class UMDP:
         of reaching `goals` before these states. With `discount` or `horizon`, a number of steps, figures may have
         either sign; `terminal[S]` or `[K,S]` is the figure of the state where the horizon ends. Results are in the
         figures that were given (`units.py`).
+
+        >>> transition = np.zeros((2, 2, 1, 2))  # samples, states, actions, next states
+        >>> transition[:, 0, 0] = [[0.1, 0.9], [0.4, 0.6]]
+        >>> rue.UMDP.from_dense(transition, [[[1.0], [0.0]]] * 2, goals=[1])
+        UMDP(2 states, 1 choices, 2 transitions, 2 samples)
         """
         ends = goals if avoid is None else all_ends(transition, goals, avoid)
         flat = replace(
@@ -361,6 +365,17 @@ class UMDP:
     def __repr__(self) -> str:
         return f"UMDP{repr(self.graph).removeprefix('Graph')[:-1]}, {self.samples} samples)"
 
+    def _repr_html_(self) -> str:
+        """Return the model as notebooks show it: sizes, where it starts, how many goals."""
+        graph, names = self.graph, [self.sample_name(k) for k in range(min(self.samples, 4))]
+        few = ", ".join(names) + (", …" if self.samples > len(names) else "")
+        sizes = {"states": graph.states, "choices": graph.choices, "transitions": graph.transitions}
+        facts = {"initial": graph.state_name(graph.initial), "goals": int(graph.goal.sum()), "figures": self.units.name}
+        return notebook_facts("UMDP", {**sizes, "samples": f"{self.samples}: {few}", **facts})
+
+    def _place(self, state: int, sample: int) -> str:
+        return f"state {self.graph.state_name(state)} and sample {self.sample_name(sample)}"
+
 
 def check_model(model: object) -> UMDP:
     """Return the model, if it is one."""
@@ -466,45 +481,6 @@ def _check_shapes(model: UMDP) -> None:
     if model.cost.shape != (graph.choices, samples):
         raise BadInput(f"cost has shape {model.cost.shape}; expected [{graph.choices} choices, {samples} samples]")
     _check_labels("sample", model.sample_label, samples)
-
-
-def _check_layout(layout: object) -> Mapping[str, Any]:
-    """Return the layout, frozen; that of a grid must say how large it is, and a domain is named."""
-    if not isinstance(layout, Mapping):
-        raise BadInput(f"the layout is {layout!r}; expected a mapping such as {{'grid': [rows, columns]}}")
-    fixed: Mapping[str, Any] = frozen("the layout", layout)
-    if not isinstance(fixed.get("domain", ""), str):
-        raise BadInput(f"the domain of the layout is {fixed['domain']!r}; expected text")
-    if "grid" in fixed:
-        sides = fixed["grid"]
-        if not isinstance(sides, tuple) or len(sides) != 2:
-            raise BadInput(f"the grid of the layout is {sides!r}; expected [rows, columns]")
-        for name, side in zip(("rows", "columns"), sides, strict=True):
-            whole_number(f"the number of {name} in the layout", side, 1, MOST_CELLS)
-        whole_number("the number of cells in the layout", sides[0] * sides[1], 1, MOST_CELLS)
-    return fixed
-
-
-def _check_scenery(model: UMDP) -> Mapping[str, Array]:
-    """Return the scenery in read-only arrays of 32-bit numbers, since it is only drawn."""
-    if not isinstance(model.scenery, Mapping):
-        raise BadInput(f"the scenery is a {type(model.scenery).__name__}; expected a mapping of names to arrays")
-    scenery, expected = {}, (model.graph.states, model.samples)
-    for name, values in model.scenery.items():
-        if not isinstance(name, str):
-            raise BadInput(f"a part of the scenery is called {name!r}; expected text")
-        array = frozen_array(f"scenery {name!r}", values, np.float32)
-        if array.shape != expected:
-            raise BadInput(f"scenery {name!r} has shape {array.shape}; expected {expected}: states, samples")
-        odd = ~np.isfinite(array)
-        if odd.any():
-            state, sample = (int(i) for i in np.argwhere(odd)[0])
-            raise BadInput(
-                f"scenery {name!r} is {array[state, sample]} in state {model.graph.state_name(state)} and sample "
-                f"{model.sample_name(sample)}; expected finite numbers of 32 bits; {in_all(int(odd.sum()))}"
-            )
-        scenery[name] = array
-    return MappingProxyType(scenery)
 
 
 def _check_weight(model: UMDP) -> Array:

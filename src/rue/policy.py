@@ -69,6 +69,11 @@ class Policy:
 
         `actions[S]` has an action for each state, by name or by number; `probabilities[S, A]` a distribution over
         actions. What stands at goals is ignored.
+
+        >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+        >>> policy = rue.Policy.stationary(model, ["south-east"] * model.graph.states)
+        >>> round(rue.evaluate(model, policy).max_regret, 2)
+        4.97
         """
         graph = _graph_of(model)
         try:
@@ -141,6 +146,16 @@ class Policy:
         The belief needs the model. `unknown` says what to do after an outcome for which the policy has no node or which
         no sample allows: "refuse" it, go on with a stationary "fallback" (the given one, or one that is found), or at
         the "nearest" node of that state. `seed` fixes what is drawn; it may be a generator that is shared with others.
+
+        >>> builder = rue.Builder(["fair", "loaded"])
+        >>> builder = builder.add("again", "throw", {"done": [0.5, 0.9], "again": [0.5, 0.1]}, cost=1)
+        >>> model = builder.goal("done").build()
+        >>> agent = rue.Policy.stationary(model, ["throw", "throw"]).agent(model, seed=1)
+        >>> agent.act()
+        'throw'
+        >>> agent.observe("again")
+        >>> agent.belief.round(2)
+        array([0.83, 0.17])
         """
         from rue.agent import Agent
 

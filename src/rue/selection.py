@@ -23,6 +23,10 @@ def select(model: UMDP, count: int, *, by: str = "coverage", seed: int = 0) -> U
     """Return the model with `count` of its samples, selected in one of three ways; `seed` is for "random".
 
     Their weights are divided by their sum.
+
+    >>> pool = rue.domains.Medical(seed=1).sample(100, seed=1)
+    >>> rue.select(pool, 15).samples
+    15
     """
     check_model(model)
     way = WAYS[one_of("way to select samples", by, WAYS)]

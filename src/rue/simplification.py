@@ -77,6 +77,14 @@ def simplify(
     A limit, or Ctrl-C, ends the search with the smallest controller so far: with `nodes` alone it may have more nodes.
     So may it if none was found: a state that every policy may visit needs a node. A policy with infinite regret is
     merged only. The result depends on the arguments alone, unless there is a limit of seconds.
+
+    >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+    >>> best = rue.solve(model, rue.Adaptive(gap=0.01)).policy
+    >>> small = rue.simplify(model, best, loss=0.1)
+    >>> small.nodes < best.nodes
+    True
+    >>> rue.evaluate(model, small).max_regret <= 1.1001 * rue.evaluate(model, best).max_regret
+    True
     """
     if nodes is None and loss is None:
         raise BadInput("neither nodes nor loss is given; expected nodes=20, loss=0.02 or both")
@@ -219,6 +227,11 @@ def frontier(
     Besides this one and those with less regret than all smaller ones, it has the same of the deterministic policies
     alone and of the stationary ones alone, which are the ends of the curve. `tail` is as in `simplify`. A limit, or
     Ctrl-C, ends the search with what was found.
+
+    >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+    >>> points = rue.frontier(model, rue.solve(model, rue.Adaptive(gap=0.01)).policy)
+    >>> points[0].nodes < points[-1].nodes, points[0].max_regret >= points[-1].max_regret
+    (True, True)
     """
     run = _begin(model, policy, tail, limits, progress, cache)
     with run.catching_interrupts():

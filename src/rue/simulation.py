@@ -186,6 +186,12 @@ def simulate(
     """Run `episodes` of a policy in one sample. Episodes longer than `max_steps` are cut off and say so.
 
     With `paths`, the result has all of them step by step: states, actions, nodes, costs and beliefs.
+
+    >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+    >>> policy = rue.solve(model, rue.Regret()).policy
+    >>> episodes = rue.simulate(model, policy, sample=3, episodes=1000, seed=0)
+    >>> bool(abs(episodes.mean - rue.evaluate(model, policy).value[3]) < 0.1)
+    True
     """
     check_same_graph(model, check_policy(policy).graph)
     sample = one_index("sample", sample, model.samples)

@@ -25,6 +25,7 @@ import numpy as np
 from rue import risk
 from rue._arrays import Array
 from rue._highs import cancel_running
+from rue._text import percent_text
 from rue._threads import cores
 from rue.certificate import Certificate
 from rue.errors import BadInput, Contradiction, NotSolved
@@ -32,6 +33,7 @@ from rue.guarantees import USUAL_CONFIDENCE, scenario_bound
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.registry import Registry
+from rue.table import notebook_facts, notebook_samples
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -94,7 +96,12 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop with the best policy so far."""
+    """When to stop with the best policy so far.
+
+    >>> model = rue.domains.Medical(seed=1).sample(15, seed=1)
+    >>> rue.solve(model, rue.Adaptive(), limits=rue.Limits(iterations=1)).status
+    <Status.ITERATION_LIMIT: 'iteration_limit'>
+    """
 
     seconds: float = math.inf
     iterations: float = math.inf
@@ -146,6 +153,13 @@ class Cache:
     It keeps optimal values, the judge's last verdict and the best certificate of each model object, or source, as long
     as that object lives. Without a cache each call starts from nothing, so that its result does not depend on earlier
     calls. Several threads may share one.
+
+    >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+    >>> cache = rue.Cache()
+    >>> best = rue.solve(model, rue.Adaptive(gap=0.01), cache=cache)
+    >>> other = rue.solve(model, rue.Average(), cache=cache)
+    >>> other.max_regret.lower >= best.max_regret.lower  # the bound is carried over
+    True
     """
 
     def __init__(self) -> None:
@@ -415,6 +429,15 @@ class Solution:
         if self.status is not Status.SOLVED:
             raise NotSolved(f"{self.solver} stopped with status {self.status.value}; objective in {self.objective}")
         return self
+
+    def _repr_html_(self) -> str:
+        """Return the solution as notebooks show it: status, what is proved, and the regrets of the samples."""
+        facts = {
+            "solver": self.solver, "status": self.status.value, "max regret": f"{self.max_regret.upper:.5g}",
+            "of any policy, at least": f"{self.max_regret.lower:.5g}", "gap": percent_text(self.gap),
+            "mean regret": f"{self.mean_regret:.5g}", "nodes": self.policy.nodes, "seconds": f"{self.seconds:.3g}",
+        }  # fmt: skip
+        return notebook_facts("Solution", facts) + notebook_samples("", {"regret": self.regret})
 
     def __repr__(self) -> str:
         return (

@@ -61,6 +61,13 @@ def solve(
 
     Of a source only the active samples are kept in memory, and one block; solvers that work on some of the samples take
     one: `Adaptive`, `Mixture` and `ExactStationary`. An `executor` judges its blocks; results do not depend on it.
+
+    >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+    >>> solution = rue.solve(model, rue.Adaptive(gap=0.01), limits=rue.Limits(seconds=60))
+    >>> solution.status
+    <Status.SOLVED: 'solved'>
+    >>> round(solution.max_regret.lower, 3), round(solution.max_regret.upper, 3)
+    (0.024, 0.024)
     """
     whole = _whole(model, executor)
     if not isinstance(solver, Solver):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MOST_LATEX_COLUMNS = 8
 # Longer texts are shortened in HTML.
 MOST_HTML_LETTERS = 300
+MOST_NOTEBOOK_ROWS = 15
 TEXT_WIDTH = 100  # of titles, captions and notes in text files
 UNLIMITED = 10_000  # width of tables that are not wrapped
 BETWEEN = 2  # spaces between columns in the terminal
@@ -190,6 +191,28 @@ class Table:
 
         cells = [_html_cell(cell, i == 0, self.is_text(i)) for i, cell in enumerate(row.all_cells)]
         return Markup("").join(cells)
+
+
+def notebook_facts(title: str, facts: Mapping[str, object]) -> str:
+    """Return HTML for a notebook: a title, and a row for each fact."""
+    rows = tuple(TableRow(Cell(name), (Cell(str(value)),)) for name, value in facts.items())
+    return Table(title, ("", "value"), rows, words=("", "value")).html()
+
+
+def notebook_samples(title: str, figures: Mapping[str, Sequence[float]]) -> str:
+    """Return HTML for a notebook: figures of each sample, the largest of the last figure first.
+
+    Of more samples than a reader looks at, the first ones of this order are shown.
+    """
+    name, last = [*figures.items()][-1]
+    order = sorted(range(len(last)), key=lambda k: (-last[k], k))
+    rows = tuple(
+        TableRow(Cell(str(k)), tuple(Cell(f"{figure[k]:.5g}", {"": figure[k]}) for figure in figures.values()))
+        for k in order[:MOST_NOTEBOOK_ROWS]
+    )
+    left = len(last) - len(rows)
+    notes = (f"The {len(rows)} samples with the largest {name}; {left} more are not shown.",) if left else ()
+    return Table(title, ("sample", *figures), rows, notes=notes).html(titled=bool(title))
 
 
 def join_csv(tables: Sequence[Table]) -> str:

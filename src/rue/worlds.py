@@ -74,7 +74,14 @@ class Source:
 
     @classmethod
     def from_domain(cls, domain: Sampled, samples: int, *, seed: int, block: int | None = None) -> "Source":
-        """Return draws of a domain, `block` of them at a time; block i has a seed derived from (seed, i)."""
+        """Return draws of a domain, `block` of them at a time; block i has a seed derived from (seed, i).
+
+        >>> grid = rue.domains.Disaster(width=4, height=4, seed=1)
+        >>> policy = rue.solve(grid.sample(15, seed=1), rue.Regret()).policy
+        >>> source = rue.Source.from_domain(grid, 3000, seed=2, block=1000)
+        >>> rue.evaluate(source, policy).regret.size
+        3000
+        """
         if not callable(getattr(domain, "sample", None)) or not isinstance(getattr(domain, "graph", None), Graph):
             raise BadInput(f"the domain is {domain!r}; expected a rue.domains.Domain")
         size = _sizes(samples, block, domain.graph)

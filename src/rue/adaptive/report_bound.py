@@ -29,6 +29,10 @@ def lower_bound(
 
     Without limits it takes little time, some thousand beliefs; with limits it goes on until they are reached or the gap
     is at most one percent. A cache keeps the best bound that is known.
+
+    >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+    >>> 0.02 < rue.lower_bound(model, limits=rue.Limits(seconds=5)) < 0.0241
+    True
     """
     certificate = bound_certificate(model, limits=limits, cache=cache, threads=threads)
     return certificate.bound if certificate is not None else 0.0
