@@ -56,10 +56,10 @@ def written(folder: Path, files: dict[str, str | bytes]) -> Path:
     return folder
 
 
-def refusal(path: object) -> str:
+def refusal(path: object, **options: object) -> str:
     """The one line with which a file is refused."""
     with pytest.raises(rue.BadInput) as refused:
-        rue.load(path)
+        rue.load(path, **options)
     message = str(refused.value)
     assert len(message.splitlines()) == 1
     return message

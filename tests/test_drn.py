@@ -193,6 +193,18 @@ def test_small_chunks_give_the_same(tmp_path, monkeypatch):
     assert_same(model, rue.load(tmp_path / "m.drn"))
 
 
+def test_another_label_and_another_reward_are_asked_for(tmp_path):
+    head, body = HEAD.replace("cost ", "time fuel"), BODY.replace("[", "[9, ").replace("[9, 0] goal", "[0, 0] goal")
+    body = body.replace(" goal", " stop").replace(" other", " goal stop")
+    path = written(tmp_path, {"a.drn": head + body}) / "a.drn"
+    assert np.flatnonzero(rue.load(path, reward="fuel", goal="stop").graph.goal).tolist() == [1, 2]
+    assert rue.load([path, path], reward="time", goal="stop").cost.max() == 18
+    assert "there is no reward 'x'; expected one of fuel, time" in refusal(path, reward="x")
+    assert "no state has the label 'x'; expected one of goal, stop" in refusal(path, reward="time", goal="x")
+    plain = written(tmp_path, {"b.drn": HEAD.replace("cost ", "") + BODY.replace(" [", "//[")}) / "b.drn"
+    assert "there is no reward 'x'; expected none, as there are no rewards" in refusal(plain, reward="x")
+
+
 WRONG = {
     "no model": ("@type: MDP\n@nr_states\n2\n", "a.drn: there is no @model"),
     "another type": (HEAD.replace("MDP", "POMDP") + BODY, "line 1: the model is of type 'POMDP'; expected MDP or DTMC"),

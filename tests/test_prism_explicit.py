@@ -83,8 +83,22 @@ def test_the_structure_that_is_called_cost_is_taken(tmp_path):
     files["m2.trew"] = '# Reward structure "cost"\n' + TREW
     files["m1.srew"] = SREW
     assert values(rue.load(written(tmp_path, files) / "m.tra")) == [3]
-    message = refusal(written(tmp_path / "other", {**files, "m2.trew": TREW}) / "m.tra")
-    assert "one of 2 reward structures; expected one, or one that is called cost" in message
+    other = written(tmp_path / "other", {**files, "m2.trew": TREW}) / "m.tra"
+    assert "m.tra: there are the reward models 1, time, 2; expected one, one that is called cost" in refusal(other)
+    assert values(rue.load(other, reward="2")) == [2]
+
+
+def test_another_label_and_another_structure_are_asked_for(tmp_path):
+    files = {
+        "m.tra": TRA,
+        "m.lab": LAB,
+        "m1.trew": TREW,
+        "m2.trew": '# Reward structure "time"\n' + TREW.replace("3\n", "9\n"),
+    }
+    path = written(tmp_path, {**files, "m1.srew": '# Reward structure "time"\n' + SREW}) / "m.tra"
+    assert values(rue.load(path, reward="time", goal="deadlock")) == [3]
+    assert "there is no reward 'fuel'; expected one of 1, time" in refusal(path, reward="fuel")
+    assert "m.lab: no state has the label 'x'; expected one of goal" in refusal(path, reward="1", goal="x")
 
 
 def test_a_folder_is_matched_by_valuation(tmp_path):

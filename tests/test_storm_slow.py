@@ -66,8 +66,11 @@ def check(model: rue.UMDP, folder: Path) -> None:
             files.append([folder / f"{k}{ending}"])
             rue.save(files[-1][0], model.subset([k]))
         files.append(for_storm(model.subset([k]), folder / f"{k}.tra"))
-    expected = values(model)
-    assert ask_storm(files) == pytest.approx([value for value in expected for _ in range(3)], rel=1e-6, abs=1e-6)
+    files.append([folder / "all.umb"])  # which Storm takes for the mean of the samples
+    rue.save(files[-1][0], model)
+    mean = rue.UMDP(model.graph, model.prob.mean(axis=1, keepdims=True), model.cost.mean(axis=1, keepdims=True))
+    expected = [value for value in values(model) for _ in range(3)] + values(mean)
+    assert ask_storm(files) == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.slow

@@ -87,6 +87,44 @@ def test_a_file_by_others(tmp_path):
     assert values(model) == [3]
 
 
+VALUATIONS = {
+    "whole": (
+        [{"name": "b", "type": {"type": "bool", "size": 1}}, {"name": "x", "type": {"type": "uint", "size": 2}},
+         {"padding": 5}],
+        b"\x00\x03\x06", ("b=false, x=0", "b=true, x=1", "b=false, x=3"),
+    ),
+    "signed": (
+        [{"name": "x", "offset": 1, "type": {"type": "int", "size": 12}}, {"padding": 4}],
+        np.array([0xFFF, 0, 5], "<u2").tobytes(), ("x=0", "x=1", "x=6"),
+    ),
+    "a double": ([{"name": "x", "type": {"type": "double"}}], np.array([0.5, 1, 2], "<f8").tobytes(),
+                 ("x=0.5", "x=1.0", "x=2.0")),
+    "the same": ([{"name": "x", "type": {"type": "uint", "size": 8}}], b"\x01\x01\x02", None),
+    "texts": ([{"name": "x", "type": {"type": "string", "size": 8}}], b"\x01\x03\x02", None),
+    "too short": ([{"name": "x", "type": {"type": "uint", "size": 8}}], b"\x01", None),
+    "no sizes": ([{"name": "x"}], b"\x01\x03\x02", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("variables", "data", "names"), VALUATIONS.values(), ids=VALUATIONS)
+def test_valuations_are_names_of_states(variables, data, names, tmp_path, monkeypatch):
+    monkeypatch.setitem(FILES, "valuations/states/valuations.bin", data)
+    index = {**INDEX, "valuations": {"states": {"unique": True, "classes": [{"variables": variables}]}}}
+    model = rue.load(written(tmp_path, {"m.umb": archive(index)}) / "m.umb")
+    assert model.graph.state_label == names
+    assert values(model) == [3]
+
+
+def test_another_label_and_another_reward_are_asked_for(tmp_path, monkeypatch):
+    both = {**INDEX["annotations"]["rewards"], "r1": {"alias": "time", "type": {"type": "double"}}}
+    monkeypatch.setitem(FILES, "annotations/rewards/r1/choices/values.bin", np.array([5, 7, 0, 0], "<f8").tobytes())
+    path = written(tmp_path, {"m.umb": archive({**INDEX, "annotations": {**INDEX["annotations"], "rewards": both}})})
+    assert values(rue.load(path / "m.umb")) == [3]
+    assert values(rue.load(path / "m.umb", goal="goal", reward="time")) == [7]
+    assert "index.json: there is no reward 'x'; expected one of cost, time" in refusal(path / "m.umb", reward="x")
+    assert "index.json: no state has the label 'x'; expected one of goal" in refusal(path / "m.umb", goal="x")
+
+
 def test_a_compressed_file_and_one_that_is_told_by_content(tmp_path):
     written(tmp_path, {"m.umb": gzip.compress(archive()), "m.model": archive()})
     assert values(rue.load(tmp_path / "m.umb")) == values(rue.load(tmp_path / "m.model")) == [3]

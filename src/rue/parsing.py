@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from rue._check import one_of
 from rue.certificate import Certificate
@@ -35,6 +35,17 @@ METHODS = (
 MANY_SAMPLES = 10_000
 SHORT = re.compile(r"(?P<name>[a-z]+)[- ](?P<options>[a-z])(?P<steps>\d+)")
 LETTERS = {name[0]: name for name in OPTION_KINDS}
+
+
+class FileOptions(NamedTuple):
+    """What to take of a file that has several things to take, as `rue.load` has it."""
+
+    goal: str | None = None
+    reward: str | None = None
+    const: tuple[str, ...] | None = None
+
+
+NO_OPTIONS = FileOptions()
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
@@ -90,10 +101,12 @@ def sample_domain(
     return select(domain.sample(pool, seed=domain.seed), wanted, by=by, seed=domain.seed)
 
 
-def read_model(text: str) -> UMDP:
+def read_model(text: str, options: FileOptions = NO_OPTIONS) -> UMDP:
     """Return the model in a file, or draw one from a domain: `disaster:width=8,height=8,samples=15,seed=1`."""
     if not _is_domain(text):
-        return cast(UMDP, _read(text, UMDP, "model"))
+        return cast(UMDP, _read(text, UMDP, "model", options=options))
+    if options != NO_OPTIONS:
+        raise BadInput(f"a goal, a reward or constants are given for the domain {text}; expected them for a file")
     name, _, rest = text.partition(":")
     settings = _domain_settings(rest)
     extra = {key: settings.pop(key) for key in ("samples", "pool", "by") if key in settings}
@@ -109,7 +122,7 @@ def are_draws(text: str) -> bool:
     return _is_domain(text) and Domain.known[name].draws_training and "pool" not in _domain_settings(rest)
 
 
-def read_model_or_source(text: str, block: int | None = None) -> UMDP | Source:
+def read_model_or_source(text: str, block: int | None = None, options: FileOptions = NO_OPTIONS) -> UMDP | Source:
     """Return what `read_model` returns, or a source if there are many samples, a folder is named or `block` is given.
 
     A domain with more than 10,000 samples is drawn in blocks, each with a seed derived from the domain's own, so that
@@ -121,12 +134,12 @@ def read_model_or_source(text: str, block: int | None = None) -> UMDP | Source:
         settings = _domain_settings(rest)
         samples = settings.get("samples", TRAINING)
         is_many = isinstance(samples, int) and samples > MANY_SAMPLES and "pool" not in settings
-        return _read_source(name, settings, block) if is_many or block is not None else read_model(text)
+        return _read_source(name, settings, block) if is_many or block is not None else read_model(text, options)
     if is_folder(text):
         if block is not None:
             raise BadInput(f"block is {block} for the folder {text}; expected none, as each file is a block")
         return Source.from_files(text)
-    model = read_model(text)
+    model = read_model(text, options)
     return model if block is None else Source.from_model(model, block)
 
 
@@ -214,8 +227,8 @@ def _domain_settings(text: str) -> dict[str, Any]:
     return parse_settings(part for part in text.split(",") if part)
 
 
-def _read(path: str, wanted: Any, what: str, graph: Graph | None = None) -> Any:
-    thing = load(path, graph)
+def _read(path: str, wanted: Any, what: str, graph: Graph | None = None, options: FileOptions = NO_OPTIONS) -> Any:
+    thing = load(path, graph, **options._asdict())
     if not isinstance(thing, wanted):
         raise BadInput(f"{path}: it holds a {type(thing).__name__}; expected a {what}")
     return thing

@@ -16,7 +16,7 @@ from rue import parsing
 from rue._text import percent_text
 from rue.adaptive.report_bound import bound_certificate
 from rue.cli.facts import diagnosis_of_solution, is_solved, objective_facts, solution_facts, verdict_facts
-from rue.cli.options import Json, Model, Test, TestSeed, option
+from rue.cli.options import Const, Goal, Json, Model, Reward, Test, TestSeed, file_options, option
 from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import at_least, at_most, console, distinct, number, print_json, print_table, say
 from rue.cli.progress import ProgressBar, read_and_warm_up
@@ -57,6 +57,9 @@ def compare(
         ),
     ] = None,
     page: Annotated[str | None, option("--report", metavar="FILE", help="Also write an .html page.")] = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    const: Const = None,
     as_json: Json = False,
 ) -> None:
     """Solve a model with several methods and compare their policies, with how far each is from the best.
@@ -74,7 +77,7 @@ def compare(
         )
     target = Target.check(page, "page", PAGES, inputs=[model, *(policies or ())])
     limits = Limits(seconds)
-    umdp = read_and_warm_up(lambda: _read_all(model, given), solvers)
+    umdp = read_and_warm_up(lambda: _read_all(model, given, file_options(goal, reward, const)), solvers)
     solvers = [*given, *solvers]
     unseen = None if test is None else Unseen.read(umdp, test, seed)
     with _noting_ctrl_c() as presses:
@@ -93,9 +96,9 @@ def compare(
     raise typer.Exit(max(written.tell(), 0 if not not_run and all(map(is_solved, solutions)) else 1))
 
 
-def _read_all(model: str, given: Sequence[GivenPolicy]) -> UMDP:
+def _read_all(model: str, given: Sequence[GivenPolicy], taken: parsing.FileOptions) -> UMDP:
     """Return the model; the policies are read as well, so that errors are found before anything runs."""
-    umdp = parsing.read_model(model)
+    umdp = parsing.read_model(model, taken)
     for one in given:
         read_policy(one.file, umdp)
     return umdp

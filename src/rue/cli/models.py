@@ -11,7 +11,7 @@ import rue
 from rue import parsing
 from rue._text import one_line
 from rue.cli.facts import say_diagnosis
-from rue.cli.options import By, Json, Model, ModelOutput, Settings, argument, option
+from rue.cli.options import By, Const, Goal, Json, Model, ModelOutput, Reward, Settings, argument, file_options, option
 from rue.cli.outputs import Target
 from rue.cli.printing import number, print_facts, print_json, say
 from rue.cli.progress import ProgressBar
@@ -126,9 +126,9 @@ def learn(
     raise typer.Exit(written.tell())
 
 
-def info(model: Model, as_json: Json = False) -> None:
+def info(model: Model, goal: Goal = None, reward: Reward = None, const: Const = None, as_json: Json = False) -> None:
     """Describe a model: its size, weights, whether one policy can reach the goal in all samples, duplicates."""
-    facts = describe(parsing.read_model(model))
+    facts = describe(parsing.read_model(model, file_options(goal, reward, const)))
     if as_json:
         print_json({"model": model, **facts})
         return
@@ -143,13 +143,16 @@ def convert(
     weights: Annotated[
         str | None, option(metavar="FILE", help="A CSV file sample,weight: the probabilities of a model's samples.")
     ] = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    const: Const = None,
 ) -> None:
     """Write a file in another format: policies as .json or .csv, models as docs/formats.md tells.
 
     Where a file of the format has one sample, several samples give a folder. With --weights, write a
     model whose samples have these weights, which are divided by their sum.
     """
-    thing = rue.load(source)
+    thing = rue.load(source, **file_options(goal, reward, const)._asdict())
     what = "model" if isinstance(thing, rue.UMDP) else "policy"
     if weights is not None:
         if not isinstance(thing, rue.UMDP):

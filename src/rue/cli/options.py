@@ -1,9 +1,12 @@
 """Arguments and options of several commands."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
 import typer
+
+from rue.parsing import FileOptions
 
 # Without a default in the help: it has none, or the help text tells it.
 argument = partial(typer.Argument, show_default=False)
@@ -17,6 +20,20 @@ Model = Annotated[
     ),
 ]
 PolicyFile = Annotated[str, argument(metavar="POLICY", help="A file with a policy or a solution: .rue, .json or .csv.")]
+Goal = Annotated[
+    str | None, option("--goal", metavar="LABEL", help="The label of goals, where a file has several labels.")
+]
+Reward = Annotated[
+    str | None, option("--reward", metavar="NAME", help="The rewards that are costs, where a file has several.")
+]
+Const = Annotated[
+    list[str] | None,
+    option(
+        "--const",
+        metavar="p=0.1:0.1:0.5",
+        help="Constants of a .prism or .jani model; each combination is a sample. May be given more than once.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be given more than once.")
@@ -34,3 +51,8 @@ ModelOutput = Annotated[str, option("--output", "-o", metavar="FILE", help="Wher
 Jobs = Annotated[int | None, option(metavar="N", help="Processes on this machine; one, unless given.")]
 Scheduler = Annotated[str | None, option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786.")]
 Block = Annotated[int | None, option(metavar="N", help="Judge so many samples at a time.")]
+
+
+def file_options(goal: str | None, reward: str | None, const: Sequence[str] | None) -> FileOptions:
+    """Return what to take of a file, as it is given on the command line."""
+    return FileOptions(goal, reward, tuple(const) if const else None)

@@ -22,15 +22,19 @@ from rue.cli.facts import (
 )
 from rue.cli.options import (
     Block,
+    Const,
+    Goal,
     Jobs,
     Json,
     Model,
     Output,
     PolicyFile,
+    Reward,
     Scheduler,
     Settings,
     Test,
     TestSeed,
+    file_options,
     option,
 )
 from rue.cli.outputs import Target
@@ -44,6 +48,7 @@ from rue.given import read_policy
 from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY
 from rue.judge import Evaluation
 from rue.model import UMDP
+from rue.parsing import FileOptions
 from rue.policy import Policy
 from rue.risk import USUAL_TAIL, check_tail
 from rue.solution import Limits, Solution, Solver
@@ -68,6 +73,9 @@ def solve(
     block: Block = None,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    const: Const = None,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
@@ -85,7 +93,9 @@ def solve(
     solver = parsing.parse_method(method, parsing.parse_settings(settings or ()))
     limits = Limits(math.inf if seconds is None else seconds, math.inf if iterations is None else iterations)
     target = Target.check(output, "solution", endings(Solution), inputs=[model])
-    umdp = read_and_warm_up(lambda: _samples(model, solver, block, jobs, scheduler), [solver])
+    spread = jobs is not None or scheduler is not None
+    taken = file_options(goal, reward, const)
+    umdp = read_and_warm_up(lambda: _samples(model, solver, block, spread, taken), [solver])
     with open_executor(jobs, scheduler) as executor, ProgressBar(as_json, limits.seconds) as progress:
         solution = run_solver(umdp, solver, limits=limits, progress=progress, executor=executor)
     written = target.write(lambda path: rue.save(path, solution))
@@ -105,13 +115,12 @@ def solve(
     raise typer.Exit(max(written.tell(), 0 if is_solved(solution) else 1))
 
 
-def _samples(text: str, solver: Solver, block: int | None, jobs: int | None, scheduler: str | None) -> UMDP | Source:
+def _samples(text: str, solver: Solver, block: int | None, spread: bool, taken: FileOptions) -> UMDP | Source:
     """Read a model; or a source, if that is asked for, or there are many samples and the solver can work on some."""
-    spread = jobs is not None or scheduler is not None
     in_parts = isinstance(solver, SolverInParts) and solver.in_parts
     if not (spread or block is not None or in_parts or parsing.is_folder(text)):
-        return parsing.read_model(text)
-    found = parsing.read_model_or_source(text, block)
+        return parsing.read_model(text, taken)
+    found = parsing.read_model_or_source(text, block, taken)
     return Source.from_model(found) if spread and isinstance(found, UMDP) else found
 
 
@@ -131,6 +140,9 @@ def evaluate(
     block: Block = None,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    const: Const = None,
     as_json: Json = False,
 ) -> None:
     """Print the exact cost and regret of a policy in each sample of a model, or of a test set.
@@ -146,7 +158,7 @@ def evaluate(
     if test is None and (independent or any(given is not None for given in fresh)):
         raise BadInput("a seed, a confidence, a probability or --independent is given; expected them with --test only")
     check_tail(tail)
-    umdp = parsing.read_model_or_source(model, block)
+    umdp = parsing.read_model_or_source(model, block, file_options(goal, reward, const))
     given = parsing.read_policy_or_solution(policy, umdp)
     controller = given.policy if isinstance(given, Solution) else given
     if jobs is not None or scheduler is not None or isinstance(umdp, Source):

@@ -26,8 +26,6 @@ logger = logging.getLogger("rue")
 
 # Rows that are off by no more are divided by their sum. Files often have six digits of each number.
 ROW_TOLERANCE = 1e-5
-# Labels of goals in files of model checkers: the first of them that is there counts.
-GOAL_LABELS = ("goal", "target", "done")
 LARGEST_KEY = 2**62
 
 

@@ -24,8 +24,9 @@ from rue._arrays import Array
 from rue._text import short_line
 from rue.errors import BadFile
 from rue.flat import Flat
-from rue.formats.assemble import GOAL_LABELS, Part, put_together
+from rue.formats.assemble import Part, put_together
 from rue.formats.folders import write_folder
+from rue.formats.picks import goal_mask, pick_reward
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, parse_number, read_chunks
@@ -38,7 +39,6 @@ OURS = "// rue: "
 PLAIN = "".join(chr(code) for code in range(33, 127) if chr(code) not in '%[]"')
 NO_NAME = "%"
 IMPOSSIBLE, BLANKS = b"//\t\t", b"\t\t\t\t"  # how rue writes a target of probability zero, and how it is read
-COSTS = ("cost", "costs")
 VALUE_TYPES = ("double", "rational")
 NO_KIND, COMMENT, STATE, ACTION, TRANSITION = range(5)
 LABEL = re.compile(r'"([^"]+)"|([^\s"]+)')
@@ -62,14 +62,14 @@ def looks_like_drn(start: bytes) -> bool:
     return re.search(rb"^@type:", start, re.MULTILINE) is not None
 
 
-def read_drn(path: Path, model: object) -> UMDP:
+def read_drn(path: Path, model: object, *, goal: str | None = None, reward: str | None = None) -> UMDP:
     """Read a model with one sample."""
-    return read_drn_files([path])
+    return read_drn_files([path], goal=goal, reward=reward)
 
 
-def read_drn_files(paths: Sequence[Path]) -> UMDP:
-    """Read a model with a sample for each file."""
-    readers = [_Reader(path) for path in paths]
+def read_drn_files(paths: Sequence[Path], *, goal: str | None = None, reward: str | None = None) -> UMDP:
+    """Read a model with a sample for each file; goals have the label `goal`, and costs are the rewards `reward`."""
+    readers = [_Reader(path, goal, reward) for path in paths]
     ours = readers[0].header.ours
     flat = put_together([reader.part() for reader in readers])
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
@@ -178,11 +178,11 @@ class _Rows:
 class _Reader:
     """Reads one file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, goal: str | None, reward: str | None) -> None:
+        self.path, self.goal = path, goal
         self.header = _read_header(path)
         self.rows = _Rows()
-        self.column = self._cost_column()
+        self.column = pick_reward(str(path), self.header.rewards, reward)
 
     def part(self) -> Part:
         """Return the file as a part of a model."""
@@ -190,18 +190,6 @@ class _Reader:
             if chunk.first + chunk.lines - 1 > self.header.lines:
                 self._read(chunk)
         return self._part()
-
-    def _cost_column(self) -> int:
-        """Return which of the reward models has the costs."""
-        names = self.header.rewards
-        if len(names) <= 1:
-            return 0
-        known = [names.index(name) for name in COSTS if name in names]
-        if not known:
-            raise BadFile(
-                f"{self.path}: there are the reward models {', '.join(names)}; expected one, or one that is called cost"
-            )
-        return known[0]
 
     def _read(self, chunk: Chunk) -> None:
         if self.header.ours:
@@ -376,11 +364,14 @@ class _Reader:
             *self._sample(),
         )  # fmt: skip
         line = None if is_chain else np.concatenate(rows.line)
-        return Part(str(self.path), flat, goal_mask(rows.labels, rows.states), line, bool(header.ours))
+        return Part(str(self.path), flat, self._goal(), line, bool(header.ours))
 
     def _sample(self) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
         name, weight = self.header.ours.get("sample"), self.header.ours.get("weight")
         return None if name is None else (str(name),), None if weight is None else (float(weight),)
+
+    def _goal(self) -> Array | None:
+        return goal_mask(str(self.path), self.rows.labels, self.rows.states, self.goal)
 
     def _initial(self) -> int:
         initial = self.rows.labels.get("init", [])
@@ -414,16 +405,6 @@ def _unquoted(text: str) -> str:
         return str(json.loads(text)) if text.startswith('"') else text
     except ValueError:
         return text
-
-
-def goal_mask(labels: Mapping[str, Sequence[int]], states: int) -> Array | None:
-    """Return which states have the label of goals, or None if none has."""
-    found = next((name for name in GOAL_LABELS if labels.get(name)), None)
-    if found is None:
-        return None
-    goal = np.zeros(states, bool)
-    goal[list(labels[found])] = True
-    return goal
 
 
 def numbered_actions(

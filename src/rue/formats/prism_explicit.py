@@ -26,10 +26,11 @@ from rue._text import short_line
 from rue.errors import BadFile
 from rue.flat import Flat
 from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
-from rue.formats.drn import NO_NAME, PLAIN, goal_mask, numbered_actions
+from rue.formats.drn import NO_NAME, PLAIN, numbered_actions
 from rue.formats.folders import write_folder
 from rue.formats.names import ENDING as NAMES
 from rue.formats.names import beside, label_fields, read_names
+from rue.formats.picks import goal_mask, pick_reward
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, read_chunks
@@ -44,19 +45,19 @@ COMMENT = ord("#")
 BLOCK = 1 << 14  # states that are written at a time
 
 
-def read_prism(path: Path, model: object) -> UMDP:
+def read_prism(path: Path, model: object, *, goal: str | None = None, reward: str | None = None) -> UMDP:
     """Read a model with one sample."""
-    return read_prism_files([path])
+    return read_prism_files([path], goal=goal, reward=reward)
 
 
-def read_prism_files(paths: Sequence[Path]) -> UMDP:
-    """Read a model with a sample for each `.tra` file."""
-    flat = put_together([_read_part(path) for path in paths])
+def read_prism_files(paths: Sequence[Path], *, goal: str | None = None, reward: str | None = None) -> UMDP:
+    """Read a model with a sample for each `.tra` file; `goal` and `reward` name a label and a reward structure."""
+    flat = put_together([_read_part(path, goal, reward) for path in paths])
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     return model_from_rewards(where, flat, None, sign=1, ours=read_names(paths[0]))
 
 
-def _read_part(path: Path) -> Part:
+def _read_part(path: Path, goal: str | None, reward: str | None) -> Part:
     states, lines, words = _read_transitions(path)
     names = read_names(path)
     chain_like = lines.shape[1] == 3
@@ -67,7 +68,9 @@ def _read_part(path: Path) -> Part:
     first = np.full(flat.action.size, -1)
     row = choice_of(flat, state, choice)
     first[row[::-1]] = np.arange(row.size)[::-1]  # the first transition of each choice
-    flat = replace(flat, cost=_read_costs(path, flat)[:, None], **_labels(flat, [words[i] for i in first], names))
+    flat = replace(
+        flat, cost=_read_costs(path, flat, reward)[:, None], **_labels(flat, [words[i] for i in first], names)
+    )
     labels = _read_labels(beside(path, ".lab"), states)
     initial = labels.get("init", [0])
     if len(initial) != 1:
@@ -76,7 +79,7 @@ def _read_part(path: Path) -> Part:
     flat = replace(flat, initial=initial[0], sample_label=own["sample_label"], weight=own["weight"])
     if "state_label" not in names:
         flat = replace(flat, state_label=_read_states(beside(path, ".sta"), states))
-    return Part(str(path), flat, goal_mask(labels, states), None)
+    return Part(str(path), flat, goal_mask(str(beside(path, ".lab")), labels, states, goal), None)
 
 
 def _labels(flat: Flat, words: list[str], names: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,23 +163,26 @@ def _last_words(chunk: Chunk, lines: Array, width: int) -> list[str]:
     return [next(found) if one else "" for one in has.tolist()]
 
 
-def _reward_file(path: Path, endings: tuple[str, ...]) -> Path | None:
-    """Return the file of rewards beside a `.tra` file; of several structures, that which is called cost."""
-    plain = [beside(path, ending) for ending in endings]
-    found = [one for one in plain if one.is_file()]
+def _structures(path: Path, endings: tuple[str, ...]) -> dict[str, Path]:
+    """Return the files of rewards beside a `.tra` file by the names in their first lines, or by their numbers."""
+    found = [one for one in (beside(path, ending) for ending in endings) if one.is_file()]
     if not found:
-        stem, pattern = re.escape(path.stem), "|".join(map(re.escape, endings))
-        found = [one for one in path.parent.iterdir() if re.fullmatch(rf"{stem}\d+(?:{pattern})", one.name)]
-    if len(found) > 1:
-        named = [
-            one for one in found if (match := NAMED_REWARD.search(_start(one))) and match[1] in (b"cost", b"costs")
-        ]
-        if len(named) != 1:
-            raise BadFile(
-                f"{sorted(found)[0]}: one of {len(found)} reward structures; expected one, or one that is called cost"
-            )
-        found = named
-    return found[0] if found else None
+        form = re.compile(rf"{re.escape(path.stem)}\d+(?:{'|'.join(map(re.escape, endings))})")
+        found = sorted(one for one in path.parent.iterdir() if form.fullmatch(one.name))
+    named = {one: NAMED_REWARD.search(_start(one)) for one in found}
+    return {
+        str(match[1], "utf-8", "replace") if match else one.stem.removeprefix(path.stem): one
+        for one, match in named.items()
+    }
+
+
+def _reward_files(path: Path, reward: str | None) -> list[Path | None]:
+    """Return the files of state rewards and of transition rewards, of the structure that has the costs."""
+    found = [_structures(path, endings) for endings in (STATE_REWARDS, TRANSITION_REWARDS)]
+    if reward is not None and any(reward in one for one in found):
+        return [one.get(reward) for one in found]
+    pick_reward(str(path), list(dict.fromkeys(name for one in found for name in one)), reward)
+    return [[*one.values(), None][pick_reward(str(path), list(one), None)] for one in found]
 
 
 def _start(path: Path) -> bytes:
@@ -184,16 +190,15 @@ def _start(path: Path) -> bytes:
         return stream.read(300)
 
 
-def _read_costs(path: Path, flat: Flat) -> Array:  # [C]
+def _read_costs(path: Path, flat: Flat, reward: str | None) -> Array:  # [C]
     """Return the cost of each choice, by the files of rewards."""
     states = flat.choice_ptr.size - 1
     choice_state = np.repeat(np.arange(states), np.diff(flat.choice_ptr))
     cost = np.zeros(flat.action.size)
-    source = _reward_file(path, STATE_REWARDS)
-    if source is not None:
-        table = _read_reward_rows(source, 2, states)
+    of_states, source = _reward_files(path, reward)
+    if of_states is not None:
+        table = _read_reward_rows(of_states, 2, states)
         cost += np.bincount(table[:, 0].astype(int), table[:, 1], states)[choice_state]
-    source = _reward_file(path, TRANSITION_REWARDS)
     if source is not None:
         is_chain = not flat.action.any() and bool((np.diff(flat.choice_ptr) <= 1).all())
         table = _read_reward_rows(source, 4, states, 3 if is_chain else 4)
@@ -205,8 +210,7 @@ def _read_costs(path: Path, flat: Flat) -> Array:  # [C]
         if lost.size:
             words = " ".join(f"{value:g}" for value in table[lost[0], :-1])
             raise BadFile(f"{source}: there is a reward for {words}; expected a transition of {path.name}")
-        reward = flat.prob[place, 0] * table[:, -1]
-        cost += np.bincount(choice, reward, cost.size)
+        cost += np.bincount(choice, flat.prob[place, 0] * table[:, -1], cost.size)
     return cost
 
 

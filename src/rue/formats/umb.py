@@ -23,11 +23,13 @@ from rue._arrays import Array, pointers
 from rue._text import short_line
 from rue.errors import BadFile
 from rue.flat import Flat
-from rue.formats.assemble import GOAL_LABELS, Part, put_together
-from rue.formats.drn import COSTS, numbered_actions
+from rue.formats.assemble import Part, put_together
+from rue.formats.drn import numbered_actions
 from rue.formats.names import check_names, label_fields, names_of
+from rue.formats.picks import pick_goal, pick_reward
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
+from rue.formats.umb_valuations import state_names
 from rue.formats.writing import write_atomically
 from rue.model import UMDP
 
@@ -42,24 +44,27 @@ def looks_like_umb(start: bytes) -> bool:
     return start[257:262] == b"ustar" and start.startswith(b"index.json\x00")
 
 
-def read_umb(path: Path, model: object) -> UMDP:
+def read_umb(path: Path, model: object, *, goal: str | None = None, reward: str | None = None) -> UMDP:
     """Read a model."""
-    return read_umb_files([path])
+    return read_umb_files([path], goal=goal, reward=reward)
 
 
-def read_umb_files(paths: Sequence[Path]) -> UMDP:
-    """Read a model of several files; each has one sample or more."""
-    readers = [_Reader(path) for path in paths]
+def read_umb_files(paths: Sequence[Path], *, goal: str | None = None, reward: str | None = None) -> UMDP:
+    """Read a model of several files, each with one sample or more; `goal` and `reward` name a label and costs."""
+    readers = [Reader(path, goal, reward) for path in paths]
     flat = put_together([reader.part() for reader in readers])
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     return model_from_rewards(where, flat, None, sign=1, ours=readers[0].names)
 
 
-class _Reader:
+class Reader:
     """Reads one file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, goal: str | None = None, reward: str | None = None, *, where: str | None = None
+    ) -> None:
+        self.path, self.goal, self.reward = where or str(path), goal, reward
+        self.about = where or f"{path}, {INDEX}"  # for messages about names
         self.file = _members(path)
         try:
             self.index = json.loads(self.file[INDEX].decode("utf-8-sig"))
@@ -161,13 +166,18 @@ class _Reader:
         flat = self._samples(flat)
         flat = replace(flat, **self._actions(choice_ptr, self.names))
         own = label_fields(self.names)
-        flat = replace(flat, state_label=own["state_label"], sample_label=own["sample_label"], weight=own["weight"])
+        names = own["state_label"] if self.names else self._valuations()
+        flat = replace(flat, state_label=names, sample_label=own["sample_label"], weight=own["weight"])
         return Part(str(self.path), flat, self._goal(), None, bool(self.names))
 
     def _names(self) -> Mapping[str, Any]:
         found = self.index.get("file-data", {})
         names = found.get("parameters") if isinstance(found, dict) and found.get("tool") == "rue" else None
         return check_names(f"{self.path}, {INDEX}", names[NAMES]) if isinstance(names, dict) and NAMES in names else {}
+
+    def _valuations(self) -> tuple[str, ...] | None:
+        about = (self.index.get("valuations") or {}).get("states") or {}
+        return state_names(about.get("classes"), self.file.get("valuations/states/valuations.bin", b""), self.states)
 
     def _initial(self) -> int:
         initial = np.flatnonzero(self.bits("state-is-initial.bin", self.states))
@@ -183,22 +193,17 @@ class _Reader:
 
     def _goal(self) -> Array | None:
         by_name = {one.get("alias", key): key for key, one in self._annotations("aps").items()}
-        label = next((by_name[name] for name in GOAL_LABELS if name in by_name), None)
-        if label is None:
-            return None
-        return self.bits(f"annotations/aps/{label}/states/values.bin", self.states)
+        label = pick_goal(self.about, by_name, self.goal)
+        return None if label is None else self.bits(f"annotations/aps/{by_name[label]}/states/values.bin", self.states)
 
     def _cost(self, flat: Flat) -> Array:  # [C]
         rewards = self._annotations("rewards")
         by_name = {one.get("alias", key): key for key, one in rewards.items()}
-        known = [by_name[name] for name in COSTS if name in by_name] or list(rewards)
-        if not known:
+        column = pick_reward(self.about, list(by_name), self.reward)
+        if not by_name:
             return np.zeros(self.choices)
-        if len(known) > 1 and not any(name in by_name for name in COSTS):
-            raise self.fail(
-                INDEX, f"there are the rewards {', '.join(by_name)}; expected one, or one that is called cost"
-            )
-        folder, kind = f"annotations/rewards/{known[0]}", _type_of(rewards[known[0]].get("type"))
+        known = list(by_name.values())[column]
+        folder, kind = f"annotations/rewards/{known}", _type_of(rewards[known].get("type"))
         if kind not in ("double", "rational"):
             raise self.fail(INDEX, f"rewards are of type {kind!r}; expected double or rational")
         cost = np.zeros(self.choices)

@@ -1,0 +1,56 @@
+"""Which label of a file marks the goals, and which of its reward models has the costs."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from rue._arrays import Array
+from rue._text import short_line
+from rue.errors import BadFile
+
+# Labels of goals in files of model checkers: the first of them that is there counts.
+GOAL_LABELS = ("goal", "target", "done")
+COSTS = ("cost", "costs")
+# Labels that all files have, and that are never those of goals unless asked for.
+OTHER_LABELS = ("init", "deadlock")
+
+
+def pick_goal(where: str, known: Collection[str], wanted: str | None) -> str | None:
+    """Return the label of goals: the one that is asked for, else a usual one; None if there is none."""
+    if wanted is None:
+        return next((name for name in GOAL_LABELS if name in known), None)
+    if wanted not in known:
+        others = [name for name in known if name not in OTHER_LABELS]
+        raise BadFile(f"{where}: no state has the label {short_line(wanted)!r}; expected {_one_of(others, 'labels')}")
+    return wanted
+
+
+def pick_reward(where: str, known: Sequence[str], wanted: str | None) -> int:
+    """Return the number of the reward model with the costs: the one that is asked for, the only one, or `cost`."""
+    if wanted is not None:
+        if wanted not in known:
+            raise BadFile(f"{where}: there is no reward {short_line(wanted)!r}; expected {_one_of(known, 'rewards')}")
+        return known.index(wanted)
+    usual = [known.index(name) for name in COSTS if name in known]
+    if len(known) > 1 and not usual:
+        raise BadFile(
+            f"{where}: there are the reward models {', '.join(known)}; expected one, one that is called cost, or the "
+            "name of one (reward= or --reward)"
+        )
+    return usual[0] if usual else 0
+
+
+def _one_of(names: Collection[str], kind: str) -> str:
+    few = sorted(names)[:10]
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return f"one of {', '.join(few)}{more}" if few else f"none, as there are no {kind}"
+
+
+def goal_mask(where: str, labels: Mapping[str, Sequence[int]], states: int, wanted: str | None) -> Array | None:
+    """Return which states have the label of goals, or None if none has."""
+    found = pick_goal(where, [name for name, own in labels.items() if own], wanted)
+    if found is None:
+        return None
+    goal = np.zeros(states, bool)
+    goal[list(labels[found])] = True
+    return goal
