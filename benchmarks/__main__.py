@@ -10,9 +10,9 @@ from benchmarks import (
     cold,
     coverage,
     fixed_belief,
-    growth,
     hidden,
     interrupts,
+    large,
     limits,
     many_samples,
     options,
@@ -26,7 +26,7 @@ from benchmarks.report import Table, machine
 
 BENCHMARKS = {
     "peers": peers.run,
-    "growth": growth.run,
+    "large": large.run,
     "options": options.run,
     "adaptive": adaptive.run,
     "hidden": hidden.run,

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.growth import MEGABYTE, _peak
+from benchmarks.large import MEGABYTE, peak
 from benchmarks.report import Table
 
 SAMPLES, QUICK_SAMPLES = (10_000, 100_000), (1_000, 4_000)
@@ -66,7 +66,7 @@ def measure(method: str, samples: int) -> dict[str, Any]:
         # All are busy until the last one has begun.
         worker = max(one.result() for one in [executor.submit(_peak_after_a_while) for _ in range(JOBS)])
     found = {"samples": samples, "nodes": policy.nodes, "seconds": seconds, "cpu": _processor_seconds() - before}
-    return {**found, "peak": _peak(), "worker": worker, "max_regret": verdict.max_regret}
+    return {**found, "peak": peak(), "worker": worker, "max_regret": verdict.max_regret}
 
 
 def _processor_seconds() -> float:
@@ -77,7 +77,7 @@ def _processor_seconds() -> float:
 
 def _peak_after_a_while() -> int:
     time.sleep(1.0)
-    return _peak()
+    return peak()
 
 
 if __name__ == "__main__":

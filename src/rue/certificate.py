@@ -63,11 +63,11 @@ import numpy as np
 from rue._arrays import Array, pointers, ranges, read_only
 from rue._check import in_all, index_array, one_of, real_number
 from rue._rounding import UNDERFLOW
-from rue._threads import cores, in_parts
+from rue._threads import cores, each, in_parts
 from rue.certificate_kernels import Claims, GapModel, check_points
 from rue.errors import BadInput, NotProved
 from rue.model import UMDP, Graph
-from rue.potential import LARGE_VALUE, TWICE_ROUNDOFF, OneSample
+from rue.potential import LARGE_VALUE, MOST_THREADS, TWICE_ROUNDOFF, OneSample
 from rue.risk import caps_of, check_tail
 
 # Weights, probabilities, gaps and values of points below this count as zero, so that their products are normal numbers.
@@ -226,11 +226,14 @@ def proved_by(model: UMDP, certificate: Certificate, cap: Array | None) -> float
     _check_form(model, certificate, cap is not None)
     gap = np.empty_like(model.cost)
     least = np.zeros(model.samples)
-    for k in range(model.samples):
+
+    def work(k: int) -> None:
         sample = OneSample.of(model, k)
         gap[:, k] = sample.gap_below(certificate.potential[:, k])
         if certificate.objective == "regret" and certificate.belief[k] > 0:
             least[k] = sample.least_cost(certificate.potential[:, k])
+
+    each(work, range(model.samples), min(cores(), MOST_THREADS))
     _check_points(model, certificate, gap)
     return _at_root(model, certificate, least, cap)
 

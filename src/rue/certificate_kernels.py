@@ -1,4 +1,4 @@
-"""Check the points of a certificate, for `rue.certificate`: plain sums in the order written, nothing reassociated."""
+"""Gaps of a sample, and the check of a certificate's points: plain sums in the order written, not reassociated."""
 
 from typing import NamedTuple
 
@@ -108,3 +108,56 @@ def _one_step(choice_ptr, gap, s, weight):
             total += weight[k] * gap[c, k]
         least = min(least, total)
     return least if choice_ptr[s] < choice_ptr[s + 1] else 0.0
+
+
+@kernel("L1 I1 I1 f1 f1 f1")
+def drift(trans_ptr, choice_state, successor, prob, value, paid):
+    """Return what each choice pays plus the rise of the value, the sum of the sizes of its terms, and if it may fall.
+
+    Differences are taken first: what the value is does not matter, nor does a self-loop.
+    """
+    total = np.empty(paid.size)
+    size = np.empty(paid.size)
+    falls = np.zeros(paid.size, np.bool_)
+    for c in range(paid.size):
+        here = value[choice_state[c]]
+        up = 0.0
+        down = 0.0
+        for t in range(trans_ptr[c], trans_ptr[c + 1]):
+            rise = value[successor[t]] - here
+            if rise >= 0.0:
+                up += prob[t] * rise
+            else:
+                down -= prob[t] * rise
+                falls[c] = falls[c] or prob[t] > 0.0
+        total[c] = paid[c] + up - down
+        size[c] = paid[c] + up + down
+    return total, size, falls
+
+
+@kernel("L1 I1 I1 b1 b1")
+def spread(ptr, edge, other, live, start):
+    """Search breadth first along live edges; return where each state is entered from, at least 0 for what is reached.
+
+    The edges of state s are `edge[ptr[s]:ptr[s+1]]`, and `other` has the state at the other end of each.
+    """
+    states = start.size
+    origin = np.full(states, -1, np.int32)
+    queue = np.empty(states, np.int32)
+    count = 0
+    for s in range(states):
+        if start[s]:
+            origin[s] = states
+            queue[count] = s
+            count += 1
+    head = 0
+    while head < count:
+        s = queue[head]
+        head += 1
+        for i in range(ptr[s], ptr[s + 1]):
+            to = other[edge[i]]
+            if live[edge[i]] and origin[to] < 0:
+                origin[to] = s
+                queue[count] = to
+                count += 1
+    return origin

@@ -8,14 +8,17 @@ A potential h_k(s), zero at goals, turns the costs of sample k into gaps (`certi
 so that it passes. `OneSample.least_cost` bounds V*_k from above by the cost of a policy, found and proved anew.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, ranges, read_only
 from rue._check import in_all
 from rue._linear import solve_chain
 from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
+from rue._threads import cores, each
+from rue.certificate_kernels import drift, spread
 from rue.errors import NotProved, SolverFailed
 from rue.model import UMDP, Graph
 
@@ -31,16 +34,29 @@ FALL = 1e-12
 ROUNDS = 100
 # Fractions by which a potential is lowered, in turn, to make room for rounding.
 ROOM = (0.0, 1e-12, 1e-9, 1e-6)
+# Samples that are worked on at the same time, at most: each takes about as much memory as three columns of the model.
+MOST_THREADS = 8
 
 
 def gap_below(model: UMDP, potential: Array) -> Array:  # [C, K]
     """Return the gaps of a potential, rounded down; `NotProved` if one may be negative."""
-    return np.column_stack([OneSample.of(model, k).gap_below(potential[:, k]) for k in range(model.samples)])
+    return _by_sample(model, model.graph.choices, lambda sample, k: sample.gap_below(potential[:, k]))
 
 
 def safe_potential(model: UMDP, lower: Array) -> Array:  # [S, K]
     """Return lower bounds on the optimal values, lowered a little where rounding might make a gap negative."""
-    return np.column_stack([OneSample.of(model, k).lowered(lower[:, k]) for k in range(model.samples)])
+    return _by_sample(model, model.graph.states, lambda sample, k: sample.lowered(lower[:, k]))
+
+
+def _by_sample(model: UMDP, rows: int, work: Callable[["OneSample", int], Array]) -> Array:  # [rows, K]
+    """Return what is computed for each sample, in threads; no sample's result is there twice."""
+    result = np.empty((rows, model.samples))
+
+    def fill(k: int) -> None:
+        result[:, k] = work(OneSample.of(model, k), k)
+
+    each(fill, range(model.samples), min(cores(), MOST_THREADS))
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +73,17 @@ class OneSample:
     @classmethod
     def of(cls, model: UMDP, sample: int) -> "OneSample":
         """Return a sample of a model, with the states and choices from which no dead end is risked."""
-        graph = model.graph
-        prob = np.ascontiguousarray(model.prob[:, sample])
+        graph, prob = model.graph, np.array(model.prob[:, sample])
+        live = prob > 0
         alive = np.ones(graph.states, bool)
         while True:
-            strays = np.logical_or.reduceat((prob > 0) & ~alive[graph.successor], graph.trans_ptr[:-1])
+            strays = np.zeros(graph.choices, bool)
+            if not alive.all():
+                strays = np.logical_or.reduceat(live & ~alive[graph.successor], graph.trans_ptr[:-1])
             allowed = alive[graph.choice_state] & ~strays
-            use = (prob > 0) & allowed[graph.trans_choice]
-            found = _spread(graph.successor[use], graph.trans_state[use], graph.goal) >= 0
+            found = _toward(graph, live & allowed[graph.trans_choice], graph.goal) >= 0
             if (found | ~alive).all():
-                return cls(graph, prob, model.cost[:, sample], alive, allowed, model.sample_name(sample))
+                return cls(graph, prob, np.array(model.cost[:, sample]), alive, allowed, model.sample_name(sample))
             alive &= found
 
     def drift(self, value: Array, paid: Array) -> tuple[Array, Array, Array]:  # [C], [C], [C]
@@ -74,12 +91,9 @@ class OneSample:
 
         Differences are taken first: what the value is does not matter, nor does a self-loop.
         """
-        graph, first = self.graph, self.graph.trans_ptr[:-1]
-        rise = value[graph.successor] - value[self.graph.trans_state]
-        part = self.prob * rise
-        total = paid + np.add.reduceat(part, first)
-        size = paid + np.add.reduceat(np.abs(part), first)
-        falls = np.logical_or.reduceat((self.prob > 0) & (rise < 0), first)
+        graph = self.graph
+        numbers = (np.array(array, np.float64) for array in (value, paid))  # writable and contiguous, for the kernel
+        total, size, falls = drift(graph.trans_ptr, graph.choice_state, graph.successor, self.prob, *numbers)
         return total, TWICE_ROUNDOFF * (np.diff(graph.trans_ptr) + 8) * size + UNDERFLOW, falls
 
     def gap_below(self, potential: Array) -> Array:  # [C]
@@ -157,10 +171,10 @@ class OneSample:
         choice, done = np.full(graph.states, -1), graph.goal.copy()
         for near in NEAR:
             usable = self.allowed & (gap <= near * scale)
-            use = np.flatnonzero((self.prob > 0) & usable[graph.trans_choice] & ~done[self.graph.trans_state])
-            toward = _spread(graph.successor[use], self.graph.trans_state[use], done)
-            taken = use[toward[self.graph.trans_state[use]] == graph.successor[use]]
-            choice[self.graph.trans_state[taken]] = graph.trans_choice[taken]
+            use = (self.prob > 0) & usable[graph.trans_choice] & ~done[graph.trans_state]
+            toward = _toward(graph, use, done)
+            taken = np.flatnonzero(use & (toward[graph.trans_state] == graph.successor))
+            choice[graph.trans_state[taken]] = graph.trans_choice[taken]
             done |= toward >= 0
         return choice
 
@@ -189,9 +203,11 @@ class OneSample:
     def _visited(self, choice: Array) -> Array:  # [S]
         """Return the states, goals aside, that a policy can come to."""
         graph = self.graph
-        use = (self.prob > 0) & (choice[self.graph.trans_state] == graph.trans_choice)
+        taken = choice[self.graph.trans_state] == graph.trans_choice
         start = np.arange(graph.states) == graph.initial
-        return np.asarray((_spread(self.graph.trans_state[use], graph.successor[use], start) >= 0) & ~graph.goal)
+        ptr = read_only(graph.trans_ptr[graph.choice_ptr])
+        every = read_only(np.arange(graph.transitions, dtype=np.int32))
+        return np.asarray((spread(ptr, every, graph.successor, taken & (self.prob > 0), start) >= 0) & ~graph.goal)
 
     def _cost_at_start(self, choice: Array, value: Array, steps: Array) -> float:
         """Return an upper bound on the policy's cost from estimates of its costs v and steps n; infinite if unproved.
@@ -209,13 +225,6 @@ class OneSample:
         return float((value[start] + (off / drop).max() * steps[start]) * (1 + 4 * TWICE_ROUNDOFF))
 
 
-def _spread(tail: Array, head: Array, start: Array) -> Array:  # [S]
-    """Search breadth first along edges; return where each state is entered from, at least 0 for what is reached."""
-    # Slow to import, and needed only here.
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
-
-    states, first = start.size, np.flatnonzero(start)
-    ends = (np.append(tail, np.full(first.size, states)), np.append(head, first))
-    edges = csr_array((np.ones(ends[0].size), ends), shape=(states + 1, states + 1))
-    return np.asarray(breadth_first_order(edges, states)[1][:states])
+def _toward(graph: Graph, live: Array, start: Array) -> Array:  # [S]
+    """Search backwards along live transitions; return where each state leads to, at least 0 if it leads to `start`."""
+    return np.asarray(spread(*graph.predecessors, graph.trans_state, live, start.copy()))

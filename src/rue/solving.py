@@ -53,8 +53,9 @@ def solve(
 
     A limit, or Ctrl-C, ends the search with the best policy so far, and `status` says so. `progress` is called with a
     `Progress` from time to time. After the search a short computation proves a lower bound on the max regret of any
-    policy, unless the solver has one, a limit was reached, the model is very large, or `bound` is False. `seconds` is
-    the solver's time alone: all that it may call is compiled before its clock is started.
+    policy, unless the solver has one, a limit was reached, `bound` is False, or the model is very large: for such a one
+    there is `rue.lower_bound`. `seconds` is the solver's time alone: all that it may call is compiled before its clock
+    is started.
 
     The result depends on the arguments alone: not on earlier calls, unless a `cache` carries over what they found, and
     not on the number of `threads`, by default all cores. Only a limit of seconds makes it depend on the machine.
