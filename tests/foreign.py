@@ -16,7 +16,7 @@ NAMES = ('the "old" mill', "brücke, südlich", "家", "go\twest", "it's a risk"
 
 @st.composite
 def named_models(draw: st.DrawFn) -> rue.UMDP:
-    """Random models, with names and weights or without."""
+    """Random models, with names, weights and units or without."""
     model = draw(umdps(Shape(states=4)))
     graph, states, samples = model.graph, model.graph.states, model.samples
     fields: dict = {}
@@ -28,7 +28,9 @@ def named_models(draw: st.DrawFn) -> rue.UMDP:
         ]
     names = draw(st.permutations(NAMES))[:samples] if draw(st.booleans()) else None
     weight = [draw(st.integers(0, 3)) + float(k == 0) for k in range(samples)] if draw(st.booleans()) else None
-    return rue.UMDP(dataclasses.replace(graph, **fields), model.prob, model.cost, names, weight=weight)
+    number = st.sampled_from((0.0, 0.1, 2.5))
+    units = rue.Units(draw(st.booleans()), draw(number), draw(number), draw(number))
+    return rue.UMDP(dataclasses.replace(graph, **fields), model.prob, model.cost, names, weight=weight, units=units)
 
 
 def assert_same(model: rue.UMDP, other: object, *, names: bool = True) -> None:

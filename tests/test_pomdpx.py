@@ -105,6 +105,15 @@ def test_without_a_hidden_variable_there_is_one_sample(tmp_path):
     assert reward_values(model) == pytest.approx([KNOWN], abs=1e-6)
 
 
+def test_a_mark_a_value_that_is_never_reached_and_a_state_that_loops(tmp_path):
+    text = DOOR.replace("ISO-8859-1", "UTF-8").replace("Enum>out in<", "Enum>out in far<").replace(">1 0<", ">1 0 0<")
+    text = text.replace("0 1</ProbTable>", "0 1 0</ProbTable>").replace("1 0 1 0", "1 0 0 1 0 0")
+    text = text.replace("0.2 0.8", "0.2 0.8 0")
+    model = rue.load(written(tmp_path, {"m.pomdpx": "\ufeff" + text}) / "m.pomdpx")
+    assert model.graph.states == 3 * 2 + 1  # with the end of the discount
+    assert reward_values(model) == pytest.approx([KNOWN, KNOWN], abs=1e-6)
+
+
 def test_a_variable_may_depend_on_the_next_value_of_another(tmp_path):
     text = DOOR.replace("<Parent>tried_0</Parent>", "<Parent>place_1</Parent>")
     text = text.replace("<Instance>* s1</Instance><ProbTable>1.0", "<Instance>- -</Instance><ProbTable>identity")

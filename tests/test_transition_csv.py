@@ -45,6 +45,15 @@ def test_a_mark_windows_lines_quotes_semicolons_decimal_commas_and_stray_bytes(t
     assert values(rue.load(written(tmp_path, {"m.csv": text}) / "m.csv")) == [3]
 
 
+def test_states_that_are_never_reached_and_states_without_lines(tmp_path):
+    """State 7 leads to 2 and is never reached; 9 has no line of its own: it is a goal."""
+    text = HEAD + BODY.replace("2,0,2,0,1,0\n", "") + "7,0,2,0,0.50000004,-1\n7,0,9,0,0.5,-1\n"
+    model = rue.load(written(tmp_path, {"m.csv": text}) / "m.csv")
+    assert model.graph.state_label == ("0", "1", "2", "7", "9")
+    assert np.flatnonzero(model.graph.goal).tolist() == [2, 4]
+    assert values(model) == [3]
+
+
 def test_numbers_from_one_are_names(tmp_path):
     """As R counts, with the names of rows that `write.csv` adds."""
     rows = [[int(x) + 1 for x in line.split(",")[:4]] + line.split(",")[4:] for line in BODY.splitlines()]

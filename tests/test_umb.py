@@ -130,6 +130,24 @@ def test_a_compressed_file_and_one_that_is_told_by_content(tmp_path):
     assert values(rue.load(tmp_path / "m.umb")) == values(rue.load(tmp_path / "m.model")) == [3]
 
 
+def test_a_mark_before_the_index_and_a_state_that_is_never_reached(tmp_path, monkeypatch):
+    index = changed(**{"#states": 4, "#choices": 5, "#branches": 6})
+    longer = {
+        "state-to-choices.bin": np.array([0, 2, 3, 4, 5], "<u8"),
+        "choice-to-branches.bin": np.array([0, 2, 3, 4, 5, 6], "<u8"),
+        "branch-to-target.bin": np.array([1, 2, 2, 0, 2, 0], "<u8"),
+        "branch-to-probability.bin": np.array([0.5, 0.5, 1, 1, 1, 1], "<f8"),
+        "actions/choices/values.bin": np.array([0, 1, 0, 0, 1], "<u4"),
+        "annotations/rewards/r0/states/values.bin": np.array([0, 1, 0, 7], "<f8"),
+        "annotations/rewards/r0/choices/values.bin": np.array([1, 3, 0, 0, 0], "<f8"),
+    }  # fmt: skip
+    for name, data in longer.items():
+        monkeypatch.setitem(FILES, name, data.tobytes())
+    model = rue.load(written(tmp_path, {"m.umb": archive(b"\xef\xbb\xbf" + json.dumps(index).encode())}) / "m.umb")
+    assert model.graph.states == 4
+    assert values(model) == [3]
+
+
 def test_a_chain_without_pointers_labels_and_actions(tmp_path):
     """What is left out has its default: one choice in each state, one branch in each choice; loops are goals."""
     system = {"#players": 0, "#states": 2, "#choices": 2, "#branches": 2, "#choice-actions": 0}
