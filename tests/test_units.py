@@ -1,5 +1,6 @@
 """Rewards, discounts, horizons and probabilities: results are in the figures that the model was made of."""
 
+import dataclasses
 import json
 import re
 
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rue
+from rue import report
 from rue.cli.app import app
 
 SAMPLES, ACTIONS = 3, 2
@@ -50,7 +52,7 @@ def optimal(model):
     return rue.evaluate(model, rue.solve(model, rue.Average(), bound=False).policy).optimal
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(200))
 def test_rewards_over_a_horizon(seed):
     transition, reward, goals, end = tables(seed, goals=seed % 3)
     model = rue.UMDP.from_dense(transition, reward=reward, goals=goals, horizon=20, discount=0.97, terminal=end)
@@ -161,6 +163,89 @@ def test_results_are_in_figures_everywhere(tmp_path):
     assert "reward" in run.output
     run = CliRunner().invoke(app, ["compare", str(path), "--methods", "robust,average"])
     assert run.exit_code == 0, run.output
+
+
+def test_what_is_printed_is_plain_dynamic_programming(tmp_path):
+    """Rewards, a discount of 0.97 and twenty steps, through a file and the command line."""
+    path, solution = tmp_path / "m.rue", tmp_path / "s.rue"
+    for seed in range(8):
+        transition, reward, goals, end = tables(seed, goals=seed % 3)
+        model = rue.UMDP.from_dense(transition, reward=reward, goals=goals, horizon=20, discount=0.97, terminal=end)
+        rue.save(path, model)
+        rue.save(solution, rue.solve(model, rue.Average(), bound=False))
+        best = backward(transition, reward, goals, 20, 0.97, end, np.max)
+        printed = CliRunner().invoke(app, ["evaluate", str(path), str(solution)]).output.splitlines()
+        columns = next(i for i, line in enumerate(printed) if "optimal" in line)
+        assert printed[columns].split()[:3] == ["sample", "reward", "optimal"]
+        found = [line.split() for line in printed[columns + 1 :]]
+        shown = {row[0]: row[2] for row in found if row and row[0] in ("0", "1", "2")}
+        assert [shown[str(k)] for k in range(SAMPLES)] == [f"{value:.5g}" for value in best]
+
+
+def test_blocks_are_in_figures(tmp_path):
+    model = farm().build()
+    policy = rue.solve(model, rue.Average(), bound=False).policy
+    value = rue.evaluate(model, policy).value
+    for k in range(2):
+        rue.save(tmp_path / f"{k}.rue", model.subset([k]))
+    source = rue.Source.from_files(tmp_path)
+    assert source.units == source.gather([1]).units == model.units
+    assert rue.evaluate(source, policy).value == pytest.approx(value, abs=1e-12)
+    drawn = rue.Source.from_function(lambda i: model.subset([i]), 2, block=1)
+    assert rue.evaluate(drawn, policy).value == pytest.approx(value, abs=1e-12)
+    rue.save(tmp_path / "policy.rue", policy)
+    (tmp_path / "blocks").mkdir()
+    for k in range(2):
+        (tmp_path / f"{k}.rue").rename(tmp_path / "blocks" / f"{k}.rue")
+    run = CliRunner().invoke(app, ["evaluate", str(tmp_path / "blocks"), str(tmp_path / "policy.rue"), "--json"])
+    facts = json.loads(run.output)
+    assert facts["figure"] == "reward" and facts["value"] == pytest.approx(value.tolist())
+    other = dataclasses.replace(model.subset([1]), units=rue.Units(reward=True, shift=9.0, steps=3.0))
+    rue.save(tmp_path / "blocks" / "1.rue", other)
+    with pytest.raises(rue.BadInput, match=r"block 1 .* was made of Units.*; expected Units"):
+        rue.evaluate(rue.Source.from_files(tmp_path / "blocks", samples=1), policy)
+
+
+def test_objectives_pictures_and_pages_are_in_figures(tmp_path):
+    model = farm().build()
+    solution = rue.solve(model, rue.WorstCase(), bound=False)
+    worst = rue.evaluate(model, solution.policy).value.min()
+    assert solution.measures == "worst-case reward"
+    assert solution.objective.lower == pytest.approx(worst) and solution.objective.lower <= solution.objective.upper
+    rue.save(tmp_path / "s.rue", solution)
+    back = rue.load(tmp_path / "s.rue")
+    assert (back.objective, back.trace, back.units) == (solution.objective, solution.trace, model.units)
+    assert rue.solve(model, rue.Regret(), bound=False).measures == "regret"
+    figure = report.draw_bounds({"robust": solution})
+    axes = figure.axes[0]
+    assert axes.get_ylabel() == "worst-case reward"
+    assert axes.get_ylim()[0] <= solution.objective.lower <= solution.objective.upper <= axes.get_ylim()[1]
+    regrets = {"robust": solution.regret}
+    assert report.draw_regrets(model, regrets).axes[0].get_ylabel() == "regret (reward below the largest possible)"
+    many = rue.UMDP(model.graph, model.prob[:, [0] * 40], model.cost[:, [0] * 40], units=model.units)
+    curves = report.draw_regrets(many, {"robust": [0.1] * 40})
+    assert curves.axes[0].get_xlabel() == "regret (reward below the largest possible)"
+    runs = rue.simulate(model, solution.policy, sample=0, episodes=3, seed=1, paths=True)
+    assert "reward" in report.draw_trajectory(runs.paths).axes[0].get_title(loc="left")
+    rue.save(tmp_path / "m.rue", model)
+    run = CliRunner().invoke(app, ["compare", str(tmp_path / "m.rue"), "--methods", "robust,average", "--report",
+                                   str(tmp_path / "p.html"), "--json"])  # fmt: skip
+    robust, average = (one["objective"] for one in json.loads(run.output)["methods"])
+    assert robust["measures"] == "worst-case reward" and robust["lower"] == pytest.approx(worst)
+    assert average["measures"] == "mean reward"
+    assert "reward below the largest that is possible there" in (tmp_path / "p.html").read_text()
+    run = CliRunner().invoke(app, ["info", str(tmp_path / "m.rue"), "--json"])
+    assert json.loads(run.output)["reward_range"] == [0, 5.5]
+    assert "reward range" in CliRunner().invoke(app, ["info", str(tmp_path / "m.rue")]).output
+
+
+def test_bounds_below_zero_are_drawn():
+    transition, reward, _, _ = tables(1)
+    model = rue.UMDP.from_dense(transition, reward=-np.abs(reward) - 1, horizon=4)
+    solution = rue.solve(model, rue.WorstCase(), bound=False)
+    assert solution.objective.upper < 0
+    low, high = report.draw_bounds({"robust": solution}).axes[0].get_ylim()
+    assert low < solution.objective.lower <= solution.objective.upper < high
 
 
 def test_worst_case_reward_is_proved(tmp_path):

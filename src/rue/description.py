@@ -5,10 +5,18 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from rue.diagnosis import diagnose
 from rue.model import UMDP
 from rue.structure import all_states_reach_goal, proper_in
 from rue.units import PLAIN
+
+
+def _figure_range(model: UMDP) -> list[float]:
+    """Return the least and the largest figure of a step."""
+    cost = np.array([model.cost.min(), model.cost.max()]) if model.cost.size else np.zeros(2)
+    return sorted(model.units.step(cost).tolist())
 
 
 def describe(model: UMDP) -> dict[str, Any]:
@@ -28,7 +36,7 @@ def describe(model: UMDP) -> dict[str, Any]:
         "memory": model.nbytes,
         "initial": graph.state_name(graph.initial),
         "goals": int(graph.goal.sum()),
-        "cost_range": [float(model.cost.min()), float(model.cost.max())] if model.cost.size else [0.0, 0.0],
+        f"{model.units.name}_range": _figure_range(model),
         "same_support": bool((model.always_live == model.ever_live).all()),
         "samples_with_dead_ends": sum(not proper_in(model, k)[0].all() for k in to_check),
         "proper_policy": {"state": True, "memory": True, "none": False, "unknown": None}[diagnosis.proper],

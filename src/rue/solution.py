@@ -16,7 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -34,6 +34,7 @@ from rue.model import UMDP
 from rue.policy import Policy
 from rue.registry import Registry
 from rue.table import notebook_facts, notebook_samples
+from rue.units import COST, PLAIN, Units
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -368,7 +369,7 @@ class Solution:
     policy: Policy
     solver: Solver  # with all its parameters
     status: Status
-    objective: Interval  # of the problem that the solver solves, which its docstring names
+    objective: Interval  # of the problem that the solver solves, which its docstring names; values are in figures
     max_regret: Interval  # around the best max regret of any policy; the upper end is this policy's, by the judge
     regret: tuple[float, ...]  # of this policy in each sample, by the judge
     seconds: float
@@ -379,10 +380,24 @@ class Solution:
     reason: str = ""  # why no policy at all has a finite regret, where that is certain
     floor: float = 0.0  # differences of regrets up to this are no more than rounding
     weight: tuple[float, ...] = ()  # the probability of each sample; all equal if there are none
+    units: Units = PLAIN  # of the model
 
     def __post_init__(self) -> None:
         if self.weight and len(self.weight) != len(self.regret):
             raise BadInput(f"there are {len(self.weight)} weights; expected one for each of {len(self.regret)} samples")
+
+    @property
+    def measures(self) -> str:
+        """What the objective is, in a word or two, in the figures that the model was made of."""
+        return self.units.measures(self.solver.measures)
+
+    def in_figures(self, units: Units) -> "Solution":
+        """Return the same with an objective and a trace in the figures of a model; regrets are the same in both."""
+        if not self.solver.measures.endswith(COST):
+            return replace(self, units=units)
+        trace = tuple(TracePoint(*point[:2], *units.ends(*point[2:])) for point in self.trace)
+        objective = Interval(*units.ends(self.objective.lower, self.objective.upper))
+        return replace(self, units=units, objective=objective, trace=trace)
 
     @property
     def gap(self) -> float:

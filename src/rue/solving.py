@@ -156,7 +156,8 @@ def _solve(whole: WholeModel | WholeSource, solver: Solver, run: Run, bound: boo
         worst = np.array([verdict.worst_sample])
         check_judge(whole.subset(worst), outcome.policy, verdict.subset(worst))
     around = max_regret(solver, outcome, verdict, certificate)
-    return replace(solution, max_regret=Interval(math.inf, math.inf) if reason else around)
+    solution = replace(solution, max_regret=Interval(math.inf, math.inf) if reason else around)
+    return solution.in_figures(model.units)
 
 
 def _regret_certificate(whole: WholeModel | WholeSource, outcome: Outcome, run: Run, bound: bool) -> Certificate | None:

@@ -21,6 +21,8 @@ import numpy as np
 from rue._arrays import Array
 from rue._check import flag, real_number
 
+COST, REWARD = "cost", "reward"
+
 
 @dataclass(frozen=True)
 class Units:
@@ -45,7 +47,11 @@ class Units:
     @property
     def name(self) -> str:
         """What the figures are called."""
-        return "reward" if self.reward else "cost"
+        return REWARD if self.reward else COST
+
+    def measures(self, words: str) -> str:
+        """Return what a solver measures, such as "worst-case cost", with the name of the figures."""
+        return words.removesuffix(COST) + self.name if words.endswith(COST) else words
 
     def figure(self, cost: Any) -> Any:
         """Return the figure of an expected cost from the initial state, or of an array of them."""

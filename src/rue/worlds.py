@@ -55,6 +55,7 @@ class Source:
     size: Array  # [B] how many samples each block has
     draw: Callable[[int], UMDP]  # block i; where blocks go to other processes, it must be possible to pickle it
     weight: Any = None  # [B] of each block, an array once it is made; by default as many as it has samples
+    units: Units = PLAIN  # what the values are in: the figures that the blocks were made of, if all are the same
 
     def __post_init__(self) -> None:
         if not isinstance(self.graph, Graph):
@@ -69,6 +70,8 @@ class Source:
             raise BadInput(
                 f"{self._name(int(empty[0]))} has {size[empty[0]]} samples; expected one at least; {in_all(empty.size)}"
             )
+        if not isinstance(self.units, Units):
+            raise BadInput(f"the units are a {type(self.units).__name__}; expected rue.Units")
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "weight", _check_weight(self.weight, size.size))
 
@@ -108,9 +111,9 @@ class Source:
         if not isinstance(counts, Counts):
             raise BadInput(f"counts is a {type(counts).__name__}; expected a rue.Counts, see rue.count_transitions")
         posterior = _Posterior(counts, prior, support, cost_noise, discount)
-        graph = posterior.sample(1, seed=check_seed(seed)).graph
-        size = _sizes(samples, block, graph)
-        return cls(graph, size, _Draws(posterior, size, seed))
+        first = posterior.sample(1, seed=check_seed(seed))
+        size = _sizes(samples, block, first.graph)
+        return cls(first.graph, size, _Draws(posterior, size, seed), units=PLAIN if cost_noise else first.units)
 
     @classmethod
     def from_files(
@@ -129,14 +132,14 @@ class Source:
         draw = _Files(tuple(str(path.absolute()) for path in paths))
         first = draw(0)
         if samples is None:
-            counted = cls(first.graph, np.ones(len(paths), np.int64), draw)
+            counted = cls(first.graph, np.ones(len(paths), np.int64), draw, units=first.units)
             size = np.array([first.samples, *(counted._draw_checked(i).samples for i in range(1, len(paths)))])
         else:
             given = frozen_array("samples", samples, np.int64)
             size = np.full(len(paths), given) if given.ndim == 0 else given
             if size.shape != (len(paths),):
                 raise BadInput(f"samples has shape {size.shape}; expected a number for each of {len(paths)} files")
-        return cls(first.graph, size, draw, weight)
+        return cls(first.graph, size, draw, weight, first.units)
 
     @classmethod
     def from_function(
@@ -147,23 +150,27 @@ class Source:
         block: int,
         graph: Graph | None = None,
         weight: ArrayLike | None = None,
+        units: Units | None = None,
     ) -> "Source":
         """Return the samples that a function draws: `draw(i)` is a model with the `block` samples of block i.
 
-        The last block has what is left of `samples`. The graph is that of block 0 unless given. What the function
+        The last block has what is left of `samples`. The graph is that of block 0 unless given, and then so are
+        the units of values. What the function
         returns must depend on i alone. `weight` has a number for each block.
         """
         if not callable(draw):
             raise BadInput(f"draw is {draw!r}; expected a function that takes the number of a block")
         size = _sizes(samples, block, None)
-        found = _call(draw, 0, "block 0").graph if graph is None else graph
-        return cls(found, size, draw, weight)
+        if graph is None:
+            first = _call(draw, 0, "block 0")
+            graph, units = first.graph, first.units if units is None else units
+        return cls(graph, size, draw, weight, PLAIN if units is None else units)
 
     @classmethod
     def from_model(cls, model: UMDP, block: int | None = None) -> "Source":
         """Return the samples of a model in memory, cut into blocks; weights and labels are those of the model."""
         size = _sizes(check_model(model).samples, block, model.graph)
-        return cls(model.graph, size, _Cut(model, pointers(size)))
+        return cls(model.graph, size, _Cut(model, pointers(size)), units=model.units)
 
     @property
     def samples(self) -> int:
@@ -227,7 +234,7 @@ class Source:
         model = UMDP(
             self.graph, read_only(prob), read_only(cost), _distinct(label),
             {name: values for name, values in scenery.items() if np.isfinite(values).all()},
-            weight if weight.any() else None,
+            weight if weight.any() else None, self.units,
         )  # fmt: skip
         return model, weight / self.total_weight
 
@@ -235,11 +242,6 @@ class Source:
     def total_weight(self) -> float:
         """The sum of the weights that `block_weight` returns, over all blocks."""
         return 1.0 if self.model is not None else float((self.size if self.weight is None else self.weight).sum())
-
-    @property
-    def units(self) -> Units:
-        """What the values are in: the figures of the model that it was made of, else the costs of its blocks."""
-        return PLAIN if self.model is None else self.model.units
 
     def block_of(self, samples: Array) -> Array:
         """Return the block of each sample."""
@@ -275,6 +277,8 @@ class Source:
                 f"{self._name(block)} has a graph with the fingerprint {model.graph.fingerprint}; "
                 f"expected {self.graph.fingerprint}, that of the source"
             )
+        if self.units not in (PLAIN, model.units):
+            raise BadInput(f"{self._name(block)} was made of {model.units}; expected {self.units}, as the source says")
         return model
 
     def _name(self, block: int) -> str:

@@ -64,6 +64,7 @@ def _facts(
         "error": verdict.error,
         "samples": [source.sample_name(k) for k in range(source.samples)],
         **({"weight": verdict.weight.tolist()} if is_weighted else {}),
+        "figure": source.units.name,
         "value": verdict.value.tolist(),
         "optimal": verdict.optimal.tolist(),
         "regret": verdict.regret.tolist(),
@@ -76,7 +77,7 @@ def _print_summary(source: Source, facts: Mapping[str, Any], known: Evaluation, 
     names = [one_line(source.sample_name(int(judged[k]))) for k in worst]
     figures = [(known.value[k], known.optimal[k], known.regret[k]) for k in worst]
     rows = [[name, *map(number, row)] for name, row in zip(names, figures, strict=True)]
-    print_table(("sample", "cost", "optimal", "regret"), rows)
+    print_table(("sample", source.units.name, "optimal", "regret"), rows)
     print_facts({
         "samples": f"{judged.size} in {source.blocks} blocks; the {len(worst)} worst are listed",
         "max regret": f"{number(known.max_regret)} in sample {one_line(facts['samples'][facts['worst_sample']])}",

@@ -19,7 +19,7 @@ from rue.cli.facts import diagnosis_of_solution, is_solved, objective_facts, sol
 from rue.cli.options import Const, Goal, Json, Model, Reward, Test, TestSeed, file_options, option
 from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import at_least, at_most, console, distinct, number, print_json, print_table, say
-from rue.cli.progress import ProgressBar, read_and_warm_up
+from rue.cli.progress import ProgressBar, read_and_warm_up, units_of_objective
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
 from rue.formats.writing import write_text
@@ -128,7 +128,7 @@ def _solve_all(
     solutions: list[Solution] = []
     for solver in solvers:
         # A copy of the model has no cached results, so that the times can be compared.
-        with ProgressBar(silent, limits.seconds) as progress:
+        with ProgressBar(silent, limits.seconds, units_of_objective(model, solver)) as progress:
             solutions.append(run_solver(replace(model), solver, limits=limits, progress=progress, bound=False))
         if presses or solutions[-1].status is Status.INTERRUPTED:
             break
@@ -233,7 +233,7 @@ class MethodComparison:
         ]
 
     def _objective(self, solution: Solution) -> str:
-        facts = objective_facts(self.model, solution)
+        facts = objective_facts(solution)
         return number(facts["lower"]) if facts["measures"].endswith("reward") else at_most(facts["upper"])
 
     def write_page(self, path: Path) -> None:

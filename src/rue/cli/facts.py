@@ -28,7 +28,7 @@ def solution_facts(model: UMDP | Source, solution: Solution) -> dict[str, Any]:
         "solver": solution.solver.name,
         "parameters": asdict(solution.solver),
         "status": solution.status.value,
-        "objective": objective_facts(model, solution),
+        "objective": objective_facts(solution),
         "max_regret": asdict(solution.max_regret),
         "gap": solution.gap,
         **spread_facts(solution),
@@ -40,13 +40,9 @@ def solution_facts(model: UMDP | Source, solution: Solution) -> dict[str, Any]:
     }
 
 
-def objective_facts(model: UMDP | Source, solution: Solution) -> dict[str, Any]:
+def objective_facts(solution: Solution) -> dict[str, Any]:
     """Return what the solver optimises and the bounds on it, in the figures that the model was made of."""
-    measures, objective = solution.solver.measures, solution.objective
-    if not measures.endswith("cost"):  # regrets are the same in all figures
-        return {"measures": measures, **asdict(objective)}
-    lower, upper = model.units.ends(objective.lower, objective.upper)
-    return {"measures": measures.removesuffix("cost") + model.units.name, "lower": lower, "upper": upper}
+    return {"measures": solution.measures, **asdict(solution.objective)}
 
 
 def verdict_facts(model: UMDP, verdict: Evaluation, tail: float = USUAL_TAIL) -> dict[str, Any]:

@@ -192,7 +192,7 @@ def _in_words(key: str, value: Any) -> str:
         heaviest = sorted(value, key=lambda name: -value[name])[:HEAVIEST]
         more = f", and {len(value) - HEAVIEST} more" if len(value) > HEAVIEST else ""
         return ", ".join(f"{one_line(name)}: {number(value[name])}" for name in heaviest) + more
-    if key == "cost_range":
+    if key in ("cost_range", "reward_range"):
         return f"{number(value[0])} to {number(value[1])}"
     if key == "proper_policy":
         known = "one policy reaches a goal in every sample"

@@ -39,7 +39,7 @@ from rue.cli.options import (
 )
 from rue.cli.outputs import Target
 from rue.cli.printing import at_least, at_most, complain, number, print_facts, print_json, print_samples, say
-from rue.cli.progress import ProgressBar, read_and_warm_up
+from rue.cli.progress import ProgressBar, read_and_warm_up, units_of_objective
 from rue.cli.unseen import Unseen, planned_in_words, planned_scenario
 from rue.errors import BadInput
 from rue.formats import endings
@@ -96,7 +96,8 @@ def solve(
     spread = jobs is not None or scheduler is not None
     taken = file_options(goal, reward, const)
     umdp = read_and_warm_up(lambda: _samples(model, solver, block, spread, taken), [solver])
-    with open_executor(jobs, scheduler) as executor, ProgressBar(as_json, limits.seconds) as progress:
+    bar = ProgressBar(as_json, limits.seconds, units_of_objective(umdp, solver))
+    with open_executor(jobs, scheduler) as executor, bar as progress:
         solution = run_solver(umdp, solver, limits=limits, progress=progress, executor=executor)
     written = target.write(lambda path: rue.save(path, solution))
     facts = solution_facts(umdp, solution)
@@ -245,6 +246,7 @@ def simulate(
     facts: dict[str, Any] = {
         "sample": umdp.sample_name(sample),
         "episodes": episodes,
+        "figure": umdp.units.name,
         "mean_cost": runs.mean,
         "interval": [low, high],
         "level": runs.level,

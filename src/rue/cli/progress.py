@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rue.compilation import compile_ahead
 from rue.experiments import Advance
-from rue.solution import Progress, Solver
+from rue.model import UMDP
+from rue.solution import Interval, Progress, Solver
+from rue.units import COST, Units
+from rue.worlds import Source
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichBar
@@ -103,7 +106,9 @@ class Bar:
 class ProgressBar(Bar):
     """Shows the stage of a solver and the current bounds, once two seconds have passed."""
 
-    def __init__(self, silent: bool, seconds: float) -> None:
+    def __init__(self, silent: bool, seconds: float, units: Units | None = None) -> None:
+        """Bounds are shown in the units, if they are given: those of an objective that is a value."""
+        self._units = units
         texts = ("{task.description}", "{task.completed:.0f} s", "{task.fields[bounds]}")
         super().__init__(*texts, total=seconds if math.isfinite(seconds) else None, silent=silent)
         self._lock = threading.Lock()
@@ -112,9 +117,17 @@ class ProgressBar(Bar):
         """Show a report of a solver."""
         if progress.seconds < SECONDS_BEFORE_BAR:
             return
-        bounds = {} if progress.objective is None else {"bounds": str(progress.objective)}
+        bounds = {} if progress.objective is None else {"bounds": str(self._in_figures(progress.objective))}
         with self._lock:
             self.draw(description=progress.stage, completed=progress.seconds, **bounds)
+
+    def _in_figures(self, objective: Interval) -> Interval:
+        return objective if self._units is None else Interval(*self._units.ends(objective.lower, objective.upper))
+
+
+def units_of_objective(model: UMDP | Source, solver: Solver) -> Units | None:
+    """Return the units of the bounds of a solver; None if they are regrets, which are the same in all units."""
+    return model.units if solver.measures.endswith(COST) else None
 
 
 class RunsBar(Bar):

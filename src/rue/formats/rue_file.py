@@ -218,6 +218,7 @@ def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]
         "counters": dict(solution.counters),
         "reason": solution.reason,
         "floor": solution.floor,
+        **({} if solution.units == PLAIN else {"units": asdict(solution.units)}),
     }
     arrays["regret"] = np.array(solution.regret)
     if solution.weight:
@@ -297,6 +298,7 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
         reason=reason,
         floor=_number("the floor", about.get("floor", 0.0), 0),
         weight=tuple(weight.tolist()),
+        units=Units(**about.get("units", {})),
     )
 
 

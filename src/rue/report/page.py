@@ -292,7 +292,8 @@ def regret_figure(model: UMDP, regrets: Regrets, name: str, bound: float | None 
     where = f"{tables.count(len(shown), 'method')} in {tables.count(model.samples, what)}"
     words = f"Regret of {where}. Largest: {largest}."
     proved = f" No policy has a max regret below {bound_text(bound)}." if bound else ""
-    caption = f"The cost above the least that is possible there.{proved}{_not_shown(regrets)}"
+    above = {"cost": "cost above the least", "reward": "reward below the largest"}[model.units.name]
+    caption = f"The {above} that is possible there.{proved}{_not_shown(regrets)}"
     drawn = draw_regrets(model, shown, bound=bound or None)
     return PageFigure(f"Regret in {title}", caption, svg_element(drawn, name, words))
 

@@ -66,7 +66,7 @@ def draw_trajectory(paths: Paths) -> Figure:
     count = paths.episode_ptr.size - 1
     cost = np.add.reduceat(paths.cost, paths.episode_ptr[:-1])
     title = f"{_name(paths.model, paths.sample)}: {count} episode{'' if count == 1 else 's'}\n"
-    title += f"cost {style.number_text(float(cost.mean()))}" + (" on average" if count > 1 else "")
+    title += f"{paths.model.units.name} {style.number_text(float(cost.mean()))}" + (" on average" if count > 1 else "")
     look: dict[str, Any] = {"linewidth": 1.4, "alpha": min(1.0, 0.25 + 2 / count), "solid_joinstyle": "round"}
     offset = np.zeros(1) if count == 1 else np.linspace(-SPREAD / 2, SPREAD / 2, count)
     if "grid" in paths.model.graph.layout:

@@ -27,7 +27,7 @@ from rue.solution import Solution
 
 MOST_BARS, MOST_BESIDE = 30, 6
 CELL, HALF = (0.42, 0.27), 0.6  # inches of a coloured cell; from here on its letters are white
-REGRET = "regret (cost above the least possible)"
+REGRET = {"cost": "regret (cost above the least possible)", "reward": "regret (reward below the largest possible)"}
 FIRST_SECONDS = 1e-3
 # Smaller values are drawn as 0: relative to the largest known value, and absolute. Solvers reach 0 up to rounding.
 NEGLIGIBLE, LEAST = 1e-9, 1e-12
@@ -46,7 +46,7 @@ def draw_regrets(model: UMDP, regrets: Mapping[str, ArrayLike], *, bound: float 
     top = 1.1 * float(values[np.isfinite(values)].max(initial=0.0)) or 1.0
     label = {name: f"{short_line(name)}, max {style.number_text(float(table[name].max()))}" for name in table}
     if model.samples > MOST_BARS:
-        return _draw_curves(table, label, top, bound)
+        return _draw_curves(table, label, top, bound, model.units.name)
     if len(table) > MOST_BESIDE:
         return _draw_cells(model, table)
     figure, axes = _bar_axes(model, len(table))
@@ -84,7 +84,7 @@ def _bar_axes(model: UMDP, methods: int) -> tuple[Figure, Axes]:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xticks(range(len(names)), names, **_turned(names))
     axes.tick_params(axis="x", length=0)
-    axes.set(xlabel=title, ylabel=REGRET)
+    axes.set(xlabel=title, ylabel=REGRET[model.units.name])
     return figure, axes
 
 
@@ -132,7 +132,9 @@ def _sample_names(model: UMDP) -> tuple[list[str], str]:
     return names, "sample"
 
 
-def _draw_curves(table: Mapping[str, Array], label: Mapping[str, str], top: float, bound: float | None) -> Figure:
+def _draw_curves(
+    table: Mapping[str, Array], label: Mapping[str, str], top: float, bound: float | None, unit: str
+) -> Figure:
     """Draw the share of samples with a larger regret; infinite regrets keep a curve above zero."""
     figure, (axes,) = style.panels(1, 1, (7.5, 4.4 + 0.3 * ceil((len(table) + 1) / 3)))
     style.plain_axes(axes)
@@ -144,7 +146,7 @@ def _draw_curves(table: Mapping[str, Array], label: Mapping[str, str], top: floa
         x, y = [0.0, *finite, *[top] * end], [*share, *share[-1:].repeat(end)]
         axes.step(x, y, where="post", linewidth=1.6, label=label[name])
     samples = next(iter(table.values())).size
-    axes.set(xlim=(0, top), ylim=(0, 1.02), xlabel=REGRET, ylabel=f"share of {samples} samples with more")
+    axes.set(xlim=(0, top), ylim=(0, 1.02), xlabel=REGRET[unit], ylabel=f"share of {samples} samples with more")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.xaxis.set_major_formatter("{x:g}")
     _add_bound_and_legend(figure, axes, axes.axvline, bound)
@@ -176,21 +178,22 @@ def draw_bounds(solutions: Mapping[str, Solution], *, bound: float | None = None
     traces = {name: _trace(solution) for name, solution in solutions.items()}
     values = np.concatenate([part for name, one in solutions.items() for part in (*traces[name][:, 1:], one.regret)])
     least = max(LEAST, NEGLIGIBLE * float(np.abs(values[np.isfinite(values)]).max(initial=0.0)))
-    top: dict[str, float] = {}
+    limits: dict[str, tuple[float, float]] = {}
     for name, solution in solutions.items():
-        bounds, measures = traces[name][:, 1:], solution.solver.measures
+        bounds, measures = traces[name][:, 1:], solution.measures
         bounds[np.abs(bounds) < least] = 0.0
-        top[measures] = max(top.get(measures, 0.0), _axis_end(traces[name]))
+        known, found = limits.get(measures), _axis_ends(traces[name])
+        limits[measures] = found if known is None else (min(known[0], found[0]), max(known[1], found[1]))
     across = {4: 2}.get(len(solutions), min(len(solutions), 3))
     size = 4.4 * across + 0.5, 3.1 * ceil(len(solutions) / across) + 0.5
     figure, panels = style.panels(len(solutions), across, size, sharex=True)
     for axes, (name, solution) in zip(panels, solutions.items(), strict=True):
-        _draw_trace(axes, traces[name], top[solution.solver.measures])
-        if bound and solution.solver.measures == "regret":
+        _draw_trace(axes, traces[name], limits[solution.measures])
+        if bound and solution.measures == "regret":
             label = f"every policy's max regret is at least {style.bound_text(bound)}"
             axes.axhline(bound, color=style.INK, linestyle=(0, (5, 2)), linewidth=1.0, zorder=2.5, label=label)
         axes.set_title(f"{short_line(name)}: {solution.status.value.replace('_', ' ')}", loc="left")
-        axes.set_ylabel(solution.solver.measures)
+        axes.set_ylabel(solution.measures)
     begin, end = (pick(float(trace[at, 0]) for trace in traces.values()) for pick, at in ((min, 0), (max, -1)))
     for axes in panels[max(len(solutions) - across, 0) :]:
         axes.set(xlabel="seconds", xlim=(begin / 1.2, end))
@@ -222,38 +225,49 @@ def _trace(solution: Solution) -> Array:  # [points, 3]
     return trace
 
 
-def _axis_end(trace: Array) -> float:
-    """Return the end of the axis: the first upper bound, unless it is far above the last one."""
+def _axis_ends(trace: Array) -> tuple[float, float]:
+    """Return the ends of the axis: 0 and the first upper bound, unless it is far above the last one.
+
+    Where bounds are below 0, or rewards, which fall to no bound of their own, the last ones with some room around them.
+    """
     finite = trace[np.isfinite(trace[:, 2]), 2]
+    if (trace[np.isfinite(trace[:, 1]), 1] < 0).any():
+        ends = [end for end in trace[-1, 1:].tolist() if np.isfinite(end)] or [0.0]
+        room = max(0.15 * max(map(abs, ends)), ends[-1] - ends[0])
+        return ends[0] - room, ends[-1] + room
     if not finite.size:
-        return 1.15 * float(trace[-1, 1])
-    return 1.15 * float(min(finite[0], max(3 * finite[-1], finite[-1] + 3 * (finite[-1] - trace[-1, 1]))))
+        return 0.0, 1.15 * float(trace[-1, 1]) or 1.0
+    far = max(3 * finite[-1], finite[-1] + 3 * (finite[-1] - trace[-1, 1]))
+    return 0.0, 1.15 * float(min(finite[0], far)) or 1.0
 
 
-def _draw_trace(axes: Axes, trace: Array, top: float) -> None:
+def _draw_trace(axes: Axes, trace: Array, limits: tuple[float, float]) -> None:
     seconds, lower, upper = trace.T
-    shown = np.where(np.isfinite(upper), upper, 2 * top)
+    bottom, top = limits
+    shown = np.where(np.isfinite(upper), upper, top + (top - bottom))
+    lower = np.where(np.isfinite(lower), lower, bottom - (top - bottom))
     axes.fill_between(seconds, lower, shown, step="post", color=style.SKY, alpha=0.25, linewidth=0, label="still open")
     for values, colour, name in ((shown, style.VERMILION, "upper bound"), (lower, style.BLUE, "proved lower bound")):
         axes.step(seconds, values, where="post", color=colour, linewidth=1.7, label=name)
         axes.plot(seconds[-1], values[-1], "o", color=colour, markersize=4, clip_on=False, zorder=4)
     axes.set_xscale("log")
     style.log_ticks(axes.xaxis)
-    axes.set_ylim(0, top if top > 0 else 1.0)
+    axes.set_ylim(bottom, top)
     style.plain_axes(axes)
     axes.yaxis.set_major_formatter("{x:g}")
-    _write_last_bounds(axes, trace[-1], top)
+    _write_last_bounds(axes, trace[-1], limits)
 
 
-def _write_last_bounds(axes: Axes, last: Array, top: float) -> None:
+def _write_last_bounds(axes: Axes, last: Array, limits: tuple[float, float]) -> None:
     """Write the last bounds beside their ends: the upper one above, the lower one below, equal ones once."""
     seconds, lower, upper = map(float, last)
     equal = upper - lower < 1e-3 * max(abs(upper), 1e-12)
-    close = not equal and upper - lower < 0.07 * top
+    close = not equal and upper - lower < 0.07 * (limits[1] - limits[0])
     sides = ("bottom", "top") if close else ("center", "center")
     texts = [(upper, style.VERMILION, sides[0]), (lower, style.BLUE, sides[1])]
     for value, colour, side in texts[: 1 if equal else 2]:
+        place = seconds, min(max(value, limits[0]), limits[1])
         axes.annotate(
-            style.number_text(value), (seconds, min(value, top)), (7, 0), textcoords="offset points",
+            style.number_text(value), place, (7, 0), textcoords="offset points",
             va=side, color=colour, fontweight="bold", annotation_clip=False,
         )  # fmt: skip
