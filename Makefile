@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo site test test-slow interpreted coverage fuzz bench browser lint setup kernels
+.PHONY: demo site wheel test test-slow interpreted coverage fuzz bench browser lint setup kernels
 
 setup: .venv/.ready
 
@@ -23,6 +23,11 @@ demo: setup
 # The documentation as a site, in build/site: open build/site/index.html. It needs no network; warnings are errors.
 site: setup
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
+
+# Wheel and sdist, in dist/, tried in an empty environment; PYTHONS are further interpreters to try, separated by colons.
+wheel: setup
+	$(BIN)/python -m build --outdir dist .
+	$(if $(PYTHONS),RUE_PYTHONS=$(PYTHONS)) $(BIN)/pytest -m slow tests/test_wheel_slow.py
 
 lint: setup
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import importlib
 import posixpath
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -12,7 +13,9 @@ import pytest
 
 import rue
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 # What a page loads, by tag; other addresses are only followed by readers.
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src"}
 
@@ -73,6 +76,28 @@ def test_every_link_leads_somewhere(site, pages):
     assert broken == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_work_for_readers_of_the_repository(page):
+    """Relative links name files, and headings by the names that code hosts give them."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_code(page)):
+        path, _, heading = link.partition("#")
+        if urlsplit(path).scheme:
+            continue
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_file(), link
+        assert not heading or heading in headings(target), link
+
+
+def without_code(page):
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def headings(page):
+    """Return the headings of a page as code hosts name them: in small letters, without signs, with hyphens."""
+    found = re.findall(r"^#+ (.*)$", without_code(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
 def test_nothing_is_loaded_from_elsewhere(site, pages):
     for name, page in pages.items():
         assert [file for file in page.loaded if urlsplit(file).scheme or file.startswith("//")] == [], name
@@ -99,5 +124,11 @@ def test_every_public_name_is_in_the_reference(site, pages, module):
         assert f"{module}.{name}" in anchors or f"rue.{name}" in anchors or name in modules, f"{module}.{name}"
 
 
-def test_the_version_is_that_of_the_package(pages, site):
+def test_the_version_is_the_same_everywhere(site):
     assert f"rue {rue.__version__}" in (site / "index.html").read_text(encoding="utf-8")
+    for name, line in (
+        ("CITATION.cff", "version: {}\n"),
+        ("docs/cite.md", "version = {{{}}}"),
+        ("CHANGELOG.md", "\n## {}"),
+    ):
+        assert line.format(rue.__version__) in (ROOT / name).read_text(encoding="utf-8"), name

@@ -32,7 +32,7 @@ from rue.values import OptimalValues, optimal_values
 from rue.workers import Processes
 from rue.worlds import Source
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Modules that take long to import: imported when they are first used.
 _LATER = ("experiments", "explorer", "player", "report", "visits")

@@ -24,7 +24,7 @@ PACKAGES = ("rue", "numpy", "scipy", "numba", "highspy")
 
 @cache
 def code_version() -> str:
-    """Return the version of rue and twelve digits of the hash: `0.1.0+3fa2b81c9d04`."""
+    """Return the version of rue and twelve digits of the hash: `0.2.0+3fa2b81c9d04`."""
     root = Path(rue.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.*"), key=lambda path: path.relative_to(root).as_posix()):
