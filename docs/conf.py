@@ -25,6 +25,9 @@ myst_heading_anchors = 4  # links to headings, with the names that code hosts gi
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+# Letters of fonts that have the lines of boxes, too, so that drawings in text keep their shape.
+FIXED = 'SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", "Liberation Mono", monospace'
+html_theme_options = {"light_css_variables": {"font-stack--monospace": FIXED}}
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
