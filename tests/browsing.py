@@ -49,6 +49,9 @@ class View:
     def show(self, text, width=1400, scheme="light", media="screen"):
         path = self.folder / "page.html"
         path.write_text(text, encoding="utf-8")
+        return self.open(path.as_uri(), width, scheme, media)
+
+    def open(self, address, width=1400, scheme="light", media="screen"):
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         # Without motion, so that nothing is on its way to another place when it is clicked.
@@ -56,8 +59,8 @@ class View:
         look = {"media": media, "features": [{"name": name, "value": value} for name, value in features.items()]}
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", look)
         self.browser.get_log("browser"), self.browser.get_log("performance")
-        self.browser.get(path.as_uri())
-        return path.as_uri()
+        self.browser.get(address)
+        return address
 
     def asked(self, address):
         """Return what the page at an address asked for, but not what the browser did by itself."""

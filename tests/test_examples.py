@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import BLOCK, run_page
 
 import rue
-from tests.pages import BLOCK, run_page
 
 API = Path(__file__).parent.parent / "docs" / "api"
 

@@ -10,11 +10,16 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from browsing import WIDTHS
 
 import rue
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+KINDS = (
+    "index", "quickstart", "tutorials/health", "guide", "commands", "formats", "api/models", "benchmarks",
+    "reproduction", "architecture", "changelog",
+)  # fmt: skip
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 # What a page loads, by tag; other addresses are only followed by readers.
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src"}
@@ -132,3 +137,20 @@ def test_the_version_is_the_same_everywhere(site):
         ("CHANGELOG.md", "\n## {}"),
     ):
         assert line.format(rue.__version__) in (ROOT / name).read_text(encoding="utf-8"), name
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", KINDS)
+def test_pages_fit_the_screen_and_ask_for_nothing_else(view, site, name, width):
+    address = view.open((site / f"{name}.html").as_uri(), width)
+    assert view.run("return document.documentElement.scrollWidth") <= width
+    assert view.run("return [...document.images].every(image => image.naturalWidth > 0 || image.loading == 'lazy')")
+    assert view.browser.get_log("browser") == []
+    assert [url for url in view.asked(address) if not url.startswith(("file:", "data:"))] == []
+
+
+def test_the_search_finds_a_page_without_a_server(view, site):
+    view.open(f"{(site / 'search.html').as_uri()}?q=infeasible")
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    WebDriverWait(view.browser, 60).until(lambda _: view.run("return document.querySelector('#search-results li')"))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import compare, run_page, split_commands
 
 import rue
-from tests.pages import compare, run_page, split_commands
 
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 DOCS = Path(__file__).parent.parent / "docs"

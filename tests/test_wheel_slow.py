@@ -15,9 +15,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from pages import BLOCK, compare, split_commands
 
 import rue
-from tests.pages import BLOCK, compare, split_commands
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
