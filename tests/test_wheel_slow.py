@@ -34,7 +34,7 @@ OFFLINE = ("No matching distribution found", "Could not find a version", "Tempor
 
 def run(*command, **settings):
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, **settings)
-    if done.returncode and any(words in done.stderr for words in OFFLINE):
+    if done.returncode and any(words in done.stdout + done.stderr for words in OFFLINE):
         pytest.skip("no package index can be reached: pip finds nothing to install")
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
