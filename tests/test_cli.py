@@ -1,6 +1,7 @@
 """The command line as people use it: what it prints, what it writes, how it ends."""
 
 import csv
+import io
 import json
 import math
 import os
@@ -233,7 +234,7 @@ def test_info_counts_only_the_samples_with_dead_ends(run):
 @pytest.mark.parametrize(
     ("arguments", "solver", "short"),
     [
-        ([], rue.Regret(), "reg-d1"),
+        (["--method", "reg"], rue.Regret(), "reg-d1"),
         (["--method", "reg-s1"], rue.Regret(1, "stochastic"), "reg-s1"),
         (["--method", "reg", "--set", "options=stochastic"], rue.Regret(1, "stochastic"), "reg-s1"),
         (["--method", "reg", "--set", "steps=1", "--set", "prune=false"], rue.Regret(prune=False), "reg-d1"),
@@ -271,7 +272,7 @@ def test_solve_gives_the_figures_of_the_library(run, arguments, solver, short):
 
 def test_solve_in_words(run):
     rue.save("w.rue", weather())
-    words = run("solve", "w.rue", "-o", "s.rue").words
+    words = run("solve", "w.rue", "--method", "reg", "-o", "s.rue").words
     assert "Regret(steps=1, options='deterministic'" in words
     assert "status solved" in words
     assert "max regret 4 in sample dry year" in words
@@ -294,13 +295,13 @@ def test_solve_names_samples_in_json(run):
 
 
 def test_solve_writes_a_policy_as_text(run):
-    run("solve", GRID, "-o", "policy.csv")
+    run("solve", GRID, "--method", "reg", "-o", "policy.csv")
     with Path("policy.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert rows.pop()["state"] == "(row 3, column 4)"  # the goal, where nothing is done
     assert len(rows) == 19
     assert {row["action"] for row in rows} <= set(rue.domains.disaster.MOVES)
-    run("solve", GRID, "-o", "policy.json")
+    run("solve", GRID, "--method", "reg", "-o", "policy.json")
     nodes = json.loads(Path("policy.json").read_text(encoding="utf-8"))["nodes"]
     assert nodes[7]["state"] == "(row 1, column 2)"
     assert [node["actions"][0]["action"] for node in nodes[:-1]] == [row["action"] for row in rows]
@@ -324,7 +325,7 @@ def test_no_time_still_gives_a_policy(run, method):
 
 
 def test_no_rounds_still_give_a_policy(run):
-    facts = run("solve", GRID, "--iterations", 1, "--json", status=1).json
+    facts = run("solve", GRID, "--method", "reg", "--iterations", 1, "--json", status=1).json
     assert facts["status"] == "iteration_limit"
     assert number(facts["max_regret"]["upper"]) < math.inf
     assert facts["counters"]["rounds"] == 1
@@ -1199,7 +1200,7 @@ def test_simulate_says_what_was_cut_off(run):
 
 
 def test_convert_exports_and_copies(run):
-    run("solve", GRID, "-o", "s.rue")
+    run("solve", GRID, "--method", "reg", "-o", "s.rue")
     assert run("convert", "s.rue", "copy.rue").out == ""
     assert Path("copy.rue").read_bytes() == Path("s.rue").read_bytes()
     run("convert", "s.rue", "s.csv")
@@ -1345,7 +1346,7 @@ def test_all_commands_one_after_another_as_processes(tmp_path):
     assert (solved.status, solved.err) == (0, "")
     assert_close(solved.json["max_regret"]["upper"], rue.load(solution).max_regret.upper)
     rue.save(tmp_path / "i.rue", infeasible())
-    stuck = in_a_process("solve", tmp_path / "i.rue", "--json")
+    stuck = in_a_process("solve", tmp_path / "i.rue", "--method", "reg", "--json")
     assert (stuck.status, stuck.err) == (1, "")
     assert stuck.json["status"] == "infeasible"
 
@@ -1492,3 +1493,100 @@ def test_commands_read_and_write_other_formats(run, ending):
     solved = [run("solve", name, "--method", "average", "--json").json for name in ("back.rue", f"m{ending}", "m.rue")]
     regrets = [one["max_regret"] for one in solved]
     assert regrets[0] == regrets[1] == pytest.approx(regrets[2], rel=1e-9)
+
+
+@pytest.mark.parametrize(("answer", "left"), [("this\n", []), ("all\n", ["reg-d1"]), ("", ["reg-d1"])])
+def test_ctrl_c_in_a_terminal_asks_what_to_stop(answer, left, run, monkeypatch, capsys):
+    pressed = []
+
+    def solve_and_press(*arguments, solve=compare_command.run_solver, **settings):
+        solution = solve(*arguments, **settings)
+        if not pressed:
+            pressed.append(1)
+            os.kill(os.getpid(), signal.SIGINT)
+        return solution
+
+    monkeypatch.setattr(compare_command, "run_solver", solve_and_press)
+    keyboard = io.StringIO(answer)
+    monkeypatch.setattr(keyboard, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", keyboard)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "argv", ["rue", "compare", GRID, "--methods", "average,reg", "--json"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert "average was stopped; reg-d1 would follow. Stop this method only, or all? [this/all]" in err
+    facts = json.loads(out)
+    assert facts["not_run"] == left
+    assert ended.value.code == bool(left)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_at_the_question_stops_all(monkeypatch):
+    class Keyboard(io.StringIO):
+        def isatty(self):
+            return True
+
+        def readline(self, *_):
+            os.kill(os.getpid(), signal.SIGINT)
+            raise AssertionError("Ctrl-C came before")
+
+    monkeypatch.setattr(sys, "stdin", Keyboard())
+    monkeypatch.setattr(sys, "stderr", Keyboard())
+    with compare_command._noting_ctrl_c() as presses:
+        assert not compare_command._goes_on(["average", "best"], presses)
+        assert presses == []
+
+
+def test_solve_searches_over_all_policies_unless_told_otherwise(run):
+    assert run("solve", GRID, "--json").json["solver"] == "adaptive"
+
+
+def test_quiet_leaves_out_warnings_and_progress(run, tmp_path, caplog):
+    text = "discount: 0.5\nvalues: cost\nstates: a b c\nactions: go\nstart: a\nT: go : * : b 1\nR: go : a : * 1\n"
+    (tmp_path / "m.pomdp").write_text(text)
+    run("info", "m.pomdp")
+    assert "1 of 3 states are never reached" in caplog.text
+    caplog.clear()
+    run("info", "m.pomdp", "--quiet")
+    assert caplog.text == ""
+    run("info", "m.pomdp")
+    assert "1 of 3 states are never reached" in caplog.text
+    assert run("solve", "m.pomdp", "-q", "--method", "average", "--json").json["status"] == "solved"
+    script = "from rue.cli.progress import *\nbe_quiet(True)\nnotice = CompileNotice()\n"
+    script += "notice(Progress('compiling', 9.0, 1, None))\nbe_quiet(False)\nnotice(Progress('again', 99.0, 1, None))"
+    assert in_a_process(script=script).err == "again, once after installation\n"
+
+
+def test_a_tilde_is_the_home_folder(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "runs").mkdir(parents=True)
+    run("generate", "medical", "--seed", 1, "--samples", 2, "-o", "~/m.rue")
+    assert (tmp_path / "home" / "m.rue").is_file()
+    run("solve", "~/m.rue", "--method", "average", "-o", "~/s.rue")
+    run("convert", "~/s.rue", "~/p.csv")
+    assert "max regret" in run("evaluate", "~/m.rue", "~/p.csv").out
+    assert len(run("compare", "~/m.rue", "--methods", "best", "--policy", "~/p.csv", "--json").json["methods"]) == 2
+    assert "would replace the input" in run("convert", "~/m.rue", "~/m.rue", status=2).err
+    assert isinstance(rue.load("~/m.rue"), rue.UMDP)
+    rue.save("~/again.umb", rue.load("~/m.rue"))
+    assert (tmp_path / "home" / "again.umb").is_file()
+
+
+def test_every_command_has_an_example_short_options_and_quiet(run):
+    words, several = run("-h").words, experiments_of_the_command_line.experiment
+    assert run("-V").out == f"rue {rue.__version__}\n"
+    for command in (*app.app.registered_commands, *several.registered_commands):
+        name = command.name or command.callback.__name__
+        group = ["experiment"] if command in several.registered_commands else []
+        help_text = run(*group, name, "-h").words
+        assert "Example: rue" in help_text and "--quiet" in help_text, name
+        assert group or name in words
+
+
+def test_completion_knows_commands_and_methods():
+    asked = {"_RUE_COMPLETE": "complete_bash", "COMP_CWORD": "1", "COMP_WORDS": "rue so"}
+    script = "from rue import cli; cli.main()"
+    assert "solve" in in_a_process(script=script, **asked).out.split()
+    found = in_a_process(script=script, **{**asked, "COMP_CWORD": "4", "COMP_WORDS": "rue solve m.rue --method ad"})
+    assert found.out.split() == ["adaptive"]

@@ -62,10 +62,13 @@ def one_of(kind: str, value: object, known: Iterable[str]) -> str:
 
 
 def text_path(value: object) -> Path:
-    """Return the value as the name of a file."""
+    """Return the value as the name of a file; `~` stands for the home folder."""
     if not isinstance(value, str | os.PathLike) or not str(value):
         raise BadInput(f"the file is {value!r}; expected its name")
-    return Path(value)
+    try:
+        return Path(value).expanduser()
+    except RuntimeError:  # there is no such user; it may be a name like any other
+        return Path(value)
 
 
 def labels(kind: str, values: object) -> tuple[str, ...] | None:

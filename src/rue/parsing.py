@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
-from rue._check import one_of
+from rue._check import one_of, text_path
 from rue.certificate import Certificate
 from rue.domains import Domain
 from rue.domains.base import TRAINING
@@ -145,7 +145,9 @@ def read_model_or_source(text: str, block: int | None = None, options: FileOptio
 
 def is_folder(text: str) -> bool:
     """Return whether the text for a model names a folder of blocks."""
-    return not _is_domain(text) and _exists(text) and Path(text).is_dir() and folder_format(Path(text)) is None
+    return (
+        not _is_domain(text) and _exists(text) and text_path(text).is_dir() and folder_format(text_path(text)) is None
+    )
 
 
 def _read_source(name: str, settings: dict[str, Any], block: int | None) -> Source:
@@ -218,7 +220,7 @@ def _is_domain(text: str) -> bool:
 def _exists(path: str) -> bool:
     """Return whether the file exists; text that cannot be a file name, such as one that is too long, has no file."""
     try:
-        return Path(path).exists()
+        return text_path(path).exists()
     except (OSError, ValueError):
         return False
 

@@ -1,10 +1,12 @@
 """All commands, in the order of the help, with error messages and exit status."""
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from io import TextIOWrapper
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -13,8 +15,10 @@ from rue.cli import models, policies
 from rue.cli.compare import compare
 from rue.cli.experiments import experiment, report
 from rue.cli.insight import explain, explore
+from rue.cli.options import Quiet
 from rue.cli.plot import plot
 from rue.cli.printing import complain
+from rue.cli.progress import be_quiet
 from rue.cli.smaller import simplify
 from rue.cli.warm import warm
 from rue.errors import RueError
@@ -42,7 +46,7 @@ EXAMPLES = {
     "learn": "rue learn log.csv --initial new --goal done --samples 1000 --select 15 --seed 1 -o m.rue",
     "info": "rue info d8.rue",
     "convert": "rue convert s.rue policy.csv",
-    "solve": "rue solve d8.rue --method adaptive --set gap=0.01 --seconds 60 -o s.rue",
+    "solve": "rue solve d8.rue --set gap=0.01 --seconds 60 -o s.rue",
     "evaluate": "rue evaluate d8.rue s.rue --test 100",
     "compare": "rue compare d8.rue --methods reg-d3,milp,adaptive --seconds 30 --report d8.html",
     "verify": "rue verify d8.rue s.rue",
@@ -58,6 +62,22 @@ EXAMPLES = {
     "figures": "rue experiment figures results -o figures",
 }
 HELP = {"help_option_names": ["-h", "--help"]}
+
+
+def _with_quiet(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes --quiet too."""
+
+    @wraps(command)
+    def quiet_command(*, quiet: bool = False, **given: Any) -> None:
+        be_quiet(quiet)
+        command(**given)
+
+    signature = inspect.signature(command)
+    added = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    vars(quiet_command)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), added])
+    quiet_command.__annotations__ = {**command.__annotations__, "quiet": Quiet}
+    return quiet_command
+
 
 app = typer.Typer(
     help="Plan when the model is uncertain: one policy with small worst-case regret over many possible models.",
@@ -75,6 +95,7 @@ for known in (*app.registered_commands, *experiment.registered_commands):
     name = known.name or getattr(known.callback, "__name__", "")
     known.epilog = f"Example: `{EXAMPLES[name]}`" if name in EXAMPLES else None
     known.context_settings = HELP
+    known.callback = _with_quiet(cast(Callable[..., None], known.callback))
 
 
 @app.callback(invoke_without_command=True)

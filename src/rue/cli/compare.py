@@ -2,6 +2,7 @@
 
 import math
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -66,8 +67,9 @@ def compare(
 
     With --policy, policies from files are judged beside them.
 
-    Ctrl-C stops after the method that is running; pressed again, it ends the command. Exit status: 0 if every method
-    finished with a finite regret, 1 if one did not or was not run.
+    Ctrl-C stops the method that is running with its best policy so far. In a terminal you are then asked whether to
+    stop this method only, or all; elsewhere all are stopped. Results so far are printed. Pressed twice, it ends the
+    command. Exit status: 0 if every method finished with a finite regret, 1 if one did not or was not run.
     """
     solvers = [parsing.parse_method(name) for name in methods.split(",") if name.strip()]
     given = [GivenPolicy(path) for path in policies or ()]
@@ -122,17 +124,36 @@ def _noting_ctrl_c() -> Iterator[list[int]]:
 
 
 def _solve_all(
-    model: UMDP, solvers: Sequence[Solver], limits: Limits, silent: bool, presses: Sequence[int]
+    model: UMDP, solvers: Sequence[Solver], limits: Limits, silent: bool, presses: list[int]
 ) -> list[Solution]:
-    """Return the solutions of the methods that were run before Ctrl-C was pressed."""
+    """Return the solutions of the methods that were run before all of them were stopped by Ctrl-C."""
     solutions: list[Solution] = []
     for solver in solvers:
         # A copy of the model has no cached results, so that the times can be compared.
         with ProgressBar(silent, limits.seconds, units_of_objective(model, solver)) as progress:
             solutions.append(run_solver(replace(model), solver, limits=limits, progress=progress, bound=False))
-        if presses or solutions[-1].status is Status.INTERRUPTED:
+        stopped = presses or solutions[-1].status is Status.INTERRUPTED
+        if stopped and not _goes_on([parsing.short_name(one) for one in solvers[len(solutions) - 1 :]], presses):
             break
     return solutions
+
+
+def _goes_on(names: Sequence[str], presses: list[int]) -> bool:
+    """Ask whether to stop only the first of some methods, or all; without a terminal, all are stopped."""
+    stopped, *left = names
+    if not left or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print(
+        f"\n{stopped} was stopped; {', '.join(left)} would follow. Stop this method only, or all? [this/all] ",
+        end="", file=sys.stderr, flush=True,
+    )  # fmt: skip
+    presses.append(signal.SIGINT)  # so that one more Ctrl-C ends the question
+    try:
+        answer = sys.stdin.readline().strip().lower()
+    except KeyboardInterrupt:
+        answer = ""
+    presses.clear()
+    return answer in ("t", "this")
 
 
 def _with_common_bound(model: UMDP, solutions: Sequence[Solution], search: bool) -> list[Solution]:

@@ -1,13 +1,12 @@
 """Commands on experiments: experiment run, tables and figures, report."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from rue import experiments, parsing
-from rue._check import one_of
+from rue._check import one_of, text_path
 from rue.cli.options import Jobs, Json, Output, Scheduler, argument, option
 from rue.cli.outputs import PAGES, TABLES, Target
 from rue.cli.printing import complain, print_json, say
@@ -118,7 +117,7 @@ class StoredResults(NamedTuple):
     @classmethod
     def read(cls, folder: str) -> "StoredResults":
         """Read a store; raise BadInput if it has no records of that experiment."""
-        store = experiments.Store(Path(folder))
+        store = experiments.Store(text_path(folder))
         records, missing = store.current()
         if not records:
             raise BadInput(f"{folder}: there are no records of the experiment that was last run; expected some")

@@ -35,6 +35,9 @@ Const = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors: no progress, no warnings.")
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be given more than once.")
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from rue._check import text_path
 from rue.cli.printing import complain
 from rue.errors import BadInput
 from rue.formats.writing import check_writable
@@ -41,12 +42,12 @@ class Target:
         """Return the target; raise BadInput if its ending or folder is wrong, or if it is one of the inputs."""
         if name is None:
             return cls(None)
-        path = Path(name)
+        path = text_path(name)
         if path.suffix.lower() not in endings:
             expected = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
             raise BadInput(f"{name}: the {what} ends in {path.suffix or 'nothing'!r}; expected {expected}")
         for source in inputs:
-            if _is_same(path, Path(source)):
+            if _is_same(path, text_path(source)):
                 raise BadInput(f"{name}: the {what} would replace the input {source}; expected another name")
         check_writable(path)
         return cls(path)

@@ -60,8 +60,12 @@ from rue.worlds import Source
 def solve(
     model: Model,
     method: Annotated[
-        str, typer.Option(help=f"{', '.join(sorted(Solver.known))}; short forms: reg-s1, reg-h3, cemr-d1.")
-    ] = "reg",
+        str,
+        typer.Option(
+            help=f"{', '.join(sorted(Solver.known))}; short forms: reg-s1, reg-h3, cemr-d1.",
+            autocompletion=lambda: sorted(Solver.known),
+        ),
+    ] = "adaptive",
     settings: Settings = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after these seconds with the best policy so far.")] = None,
     iterations: Annotated[

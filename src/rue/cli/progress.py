@@ -1,5 +1,6 @@
 """Progress on standard error: bars, and a notice while kernels are compiled. rich is imported when a bar is drawn."""
 
+import logging
 import math
 import sys
 import threading
@@ -26,6 +27,18 @@ SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_NOTICES = 5.0
 
 
+class _Silence:
+    """Whether nothing but errors goes to standard error."""
+
+    asked = False
+
+
+def be_quiet(asked: bool) -> None:
+    """Show no progress and no warnings from now on, or show them again."""
+    _Silence.asked = asked
+    logging.getLogger("rue").setLevel(logging.ERROR if asked else logging.NOTSET)
+
+
 def read_and_warm_up(read: Callable[[], T], solvers: Sequence[Solver]) -> T:
     """Read a model while the kernels of the solvers are compiled or loaded. Return the model."""
     with ThreadPoolExecutor(1) as pool:
@@ -49,6 +62,8 @@ class CompileNotice:
 
     def __call__(self, progress: Progress) -> None:
         """Show what is being compiled."""
+        if _Silence.asked:
+            return
         words = f"{progress.stage}, once after installation"
         if not sys.stderr.isatty():
             if progress.seconds - self._last_line >= SECONDS_BETWEEN_NOTICES:
@@ -72,7 +87,7 @@ class Bar:
 
     def __init__(self, *texts: str, total: float | None, remaining: bool = False, silent: bool = False) -> None:
         self._texts, self._total, self._remaining = texts, total, remaining
-        self._hidden = silent or not sys.stderr.isatty()
+        self._hidden = silent or _Silence.asked or not sys.stderr.isatty()
         self._bar: RichBar | None = None
 
     def draw(self, **values: Any) -> None:
@@ -136,7 +151,7 @@ class RunsBar(Bar):
     def __init__(self, silent: bool, total: int) -> None:
         texts = ("{task.completed:.0f} of {task.total:.0f} runs", "{task.description}")
         super().__init__(*texts, total=total, remaining=True, silent=silent)
-        self._silent = silent
+        self._silent = silent or _Silence.asked
         self._last_line = time.monotonic()
         self.draw()
 

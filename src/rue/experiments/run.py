@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rue._check import whole_number
+from rue._check import text_path, whole_number
 from rue.errors import BadInput
 from rue.experiments.spec import Experiment, Task
 from rue.experiments.store import FAILED, Record, Store
@@ -79,7 +79,7 @@ def run_experiment(
     began = time.perf_counter()
     whole_number("jobs", jobs, 1)
     tasks = experiment.tasks()
-    store = Store(Path(folder))
+    store = Store(text_path(folder))
     with store.writing() as writer, _stop_on_signals() as stop:
         known = {record["key"]: record for record in store.records()}
         writer.keep_spec(experiment.text, tasks)

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from rue import parsing
-from rue._check import one_of, real_number, whole_number
+from rue._check import one_of, real_number, text_path, whole_number
 from rue._check import seed as check_seed
 from rue.domains.base import TRAINING, Domain
 from rue.errors import BadInput, RueError, unknown_name
@@ -332,7 +332,7 @@ def read_spec(path: str | Path) -> Experiment:
             with _errors_of_table(number):
                 problems.append(_from_table(Problems, part, "problems"))
         experiment: Experiment = _from_table(Experiment, table | {"problems": problems}, "an experiment")
-        experiment = replace(experiment, folder=Path(path).parent, text=text)
+        experiment = replace(experiment, folder=text_path(path).parent, text=text)
         experiment.tasks()  # so that errors are found before anything runs
         return experiment
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rue._check import text_path
 from rue.errors import BadFile, BadInput
 
 T = TypeVar("T")
@@ -12,7 +13,7 @@ T = TypeVar("T")
 
 def read_toml(path: str | Path, make: Callable[[dict[str, Any], str], T]) -> T:
     """Return what `make` returns for the table in a file and its text."""
-    source = Path(path)
+    source = text_path(path)
     try:
         text = source.read_text(encoding="utf-8")
         table = tomllib.loads(text)
