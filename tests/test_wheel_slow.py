@@ -141,15 +141,6 @@ def test_the_quick_start_word_for_word(reader):
     assert (reader.folder / "plan.html").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("name", ["health", "ecology", "formal", "data", "robotics"])
-def test_the_tutorials_in_the_same_environment(reader, name):
-    shutil.copy(DOCS / "data" / "tickets.csv", reader.folder)
-    shutil.copytree(DOCS / "data" / "links", reader.folder / "links", dirs_exist_ok=True)
-    if name == "robotics":
-        reader.type("pip install rue gymnasium")
-    reader.follow((DOCS / "tutorials" / f"{name}.md").read_text(encoding="utf-8"))
-
-
 def test_dependencies_are_enough(reader):
     """Nothing but rue and what it depends on is there: each module can be imported, but for those of extras."""
     code = (
@@ -158,3 +149,12 @@ def test_dependencies_are_enough(reader):
         "print(len([importlib.import_module(name) for name in names if not name.endswith('__main__')]))\n"
     )
     assert int(reader.type(f'python -c "{code}"')) > 150
+
+
+@pytest.mark.parametrize("name", ["health", "ecology", "formal", "data", "robotics"])
+def test_the_tutorials_in_the_same_environment(reader, name):
+    shutil.copy(DOCS / "data" / "tickets.csv", reader.folder)
+    shutil.copytree(DOCS / "data" / "links", reader.folder / "links", dirs_exist_ok=True)
+    if name == "robotics":
+        reader.type("pip install rue gymnasium")
+    reader.follow((DOCS / "tutorials" / f"{name}.md").read_text(encoding="utf-8"))
