@@ -316,8 +316,6 @@ def test_what_a_source_cannot_do_is_told_in_one_line():
     model = layered(1, 5)
     with pytest.raises(rue.BadInput, match=r"Average\(\) needs all samples at once and a source is given; expected"):
         rue.solve(source, rue.Average())
-    with ThreadPoolExecutor(1) as executor, pytest.raises(rue.BadInput, match=r"executor is given for a model"):
-        rue.solve(model, rue.Average(), executor=executor)
     with pytest.raises(rue.BadInput, match=r"the executor is 3; expected a concurrent\.futures\.Executor"):
         rue.solve(source, rue.Adaptive(), executor=3)
     other = rue.Source.from_function(lambda i: model.subset(range(5)) if i else draw(0).subset(range(5)), 10, block=5)

@@ -613,6 +613,8 @@ def test_solve_and_verify_in_blocks(run, monkeypatch):
     assert "the 30 worst of 120 samples" in run("solve", many, "--method", "mixture", "--block", 50).words
     assert run("verify", many, "s.rue", "--block", 50, "--json").json["bound"] >= solution.max_regret.lower
     assert "is for another model" in run("verify", many, "s.rue", status=2).err  # other draws
+    plain, spread = (run("solve", GRID, "--method", "reg", *more, "--json").json for more in ((), ("--jobs", 1)))
+    assert spread["regret"] == plain["regret"]
     refused = run("solve", many, "--method", "average", "--block", 50, status=2).err
     assert "Average() needs all samples at once and a source is given; expected" in refused
     monkeypatch.setattr(parsing, "MANY_SAMPLES", 119)

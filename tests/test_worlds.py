@@ -497,8 +497,6 @@ def test_what_goes_wrong_is_told_in_one_line(tmp_path, processes, threads):
         rue.BadInput, match=rf"policy is for another graph .* {own}\); expected .* fingerprint {theirs}"
     ):
         rue.evaluate(small, POLICY)
-    with pytest.raises(rue.BadInput, match=r"executor is given for a model; expected a source"):
-        rue.evaluate(other, POLICY.from_choices(other.graph, other.graph.choice_ptr[:-1]), executor=threads)
 
 
 def test_files_that_do_not_fit_are_named(tmp_path):

@@ -156,7 +156,7 @@ def frozen_array(name: str, values: object, dtype: type) -> np.ndarray:
 
 def check_memory(what: str, size: float, advice: str = "") -> None:
     """Refuse what would need more bytes than the machine has, before any of them is taken."""
-    most = _machine_memory()
+    most = machine_memory()
     if size > most:
         size = float(min(size, 10**30))
         raise BadInput(
@@ -174,7 +174,7 @@ def size_text(size: float) -> str:
 
 
 @cache
-def _machine_memory() -> float:
+def machine_memory() -> float:
     """Return the memory of the machine, or of its container."""
     try:
         machine = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -54,8 +54,9 @@ def evaluate(
     A time limit, or Ctrl-C, leaves samples out that were not judged by then (`complete` is False). A cache that is
     passed to several calls keeps the optimal values. Threads: all cores unless given; figures do not depend on them.
 
-    The blocks of a source are judged one after the other, or spread over an `executor`: threads, processes, or those of
-    a Dask cluster. Figures do not depend on it. `progress` is called with a `Progress` after each block.
+    An `executor` does the work in parts: threads, processes, or those of a Dask cluster. Figures do not depend on it.
+    The blocks of a source are judged one after the other, or spread over the executor. `progress` is called with a
+    `Progress` after each block.
 
     >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
     >>> verdict = rue.evaluate(model, rue.solve(model, rue.Average()).policy)
@@ -64,11 +65,11 @@ def evaluate(
     >>> verdict.worst_sample
     0
     """
+    check_executor(executor)
+    run = Run(check_limits(limits), progress, check_cache(cache), check_threads(threads))
     if not isinstance(model, Source):
         check_same_graph(check_model(model), check_policy(policy).graph)
-        if check_executor(executor) is not None:
-            raise BadInput("an executor is given for a model; expected a source, such as rue.Source.from_model(model)")
-    run = Run(check_limits(limits), progress, check_cache(cache), check_threads(threads))
+        run.executor = executor
     with run.catching_interrupts():
         found = judge_source(model, policy, run, executor) if isinstance(model, Source) else judge(model, policy, run)
         return found.in_figures(model.units)

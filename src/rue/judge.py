@@ -39,8 +39,9 @@ from rue._threads import each
 from rue.errors import BadInput, Contradiction, SolverFailed
 from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, count_above, exceedance_bound, most_above
 from rue.model import UMDP, check_same_graph
-from rue.policy import Policy, check_policy
-from rue.solution import Run
+from rue.parts import BLOCK, do_parts, part_of, parts_of
+from rue.policy import POLICY_FIELDS, Policy, check_policy
+from rue.solution import Inner, Limits, Run
 from rue.table import notebook_samples
 from rue.units import PLAIN, Units
 from rue.values import optimal_values
@@ -49,8 +50,6 @@ from rue.values import optimal_values
 GOOD_ERROR = 1e-9
 # Components of at most this many nodes are eliminated, as a full matrix; larger ones are factorised.
 DENSE = 256
-# Samples that are solved together: enough to share every index, few enough to stay in memory.
-BLOCK = 8
 # Chains of fewer nodes are solved before a thread has started.
 SMALL = 1000
 
@@ -294,6 +293,8 @@ def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     A policy may be proper and yet take so long that no bound on its cost can be computed in floating point: then the
     cost is given as infinite, and so is the error. The same where time ran out.
     """
+    if run.executor is not None and len(parts_of(model)) > 1:
+        return _cost_elsewhere(model, policy, run)
     rows = _Chain.build(model, policy)
     left_out = []
 
@@ -316,6 +317,29 @@ def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     parts = _each_block(work, rows, run.threads)
     value, error = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return PolicyCost(value, error, not left_out)
+
+
+def _cost_elsewhere(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
+    """Have the executor of the run judge all parts; what it does not judge is judged here."""
+    check_same_graph(model, check_policy(policy).graph)
+    fields = tuple(getattr(policy, name) for name in POLICY_FIELDS)
+    found: dict[int, PolicyCost] = {}
+    parts = parts_of(model)
+    do_parts(model, parts, _cost_of_part, fields, lambda part, cost: found.update({part.start: cost}), run)
+    alone = Inner(outer=run)
+    alone.executor = None
+    for part in parts:
+        if part.start not in found:
+            found[part.start] = policy_cost(part_of(model, part), policy, alone)
+    costs = [found[part.start] for part in parts]
+    value, error = (np.concatenate([getattr(cost, name) for cost in costs]) for name in ("value", "error"))
+    return PolicyCost(value, error, all(cost.complete for cost in costs))
+
+
+def _cost_of_part(part: UMDP, seconds: float, *fields: Array) -> PolicyCost:
+    """Judge a policy in the samples of a part: what a worker does. The graph did not travel with the policy."""
+    policy = Policy(part.graph, *fields)
+    return policy_cost(part, policy, Run(Limits(seconds), threads=1))
 
 
 def _each_block(work: Callable[[int], T], rows: "_Chain", threads: int) -> list[T]:

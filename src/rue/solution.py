@@ -15,6 +15,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -195,6 +196,7 @@ class Run:
     hook: Hook | None = None
     cache: Cache = field(default_factory=Cache)
     threads: int = field(default_factory=cores)
+    executor: Executor | None = None  # does parts of the work, if there is one
     began: float = field(default_factory=time.perf_counter)
     iterations: int = 0
     counters: dict[str, int] = field(default_factory=dict)
@@ -232,7 +234,8 @@ class Run:
 
     def afterwards(self) -> "Run":
         """Return a run for judging and proving: it may go on for a little after a limit or Ctrl-C."""
-        return _Afterwards(hook=self.hook, cache=self.cache, threads=self.threads, began=self.began, search=self)
+        common = {name: getattr(self, name) for name in ("hook", "cache", "threads", "executor", "began")}
+        return _Afterwards(**common, search=self)
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to a counter of the solution."""
@@ -274,7 +277,7 @@ class Inner(Run):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.cache, self.threads = self.outer.cache, self.outer.threads
+        self.cache, self.threads, self.executor = self.outer.cache, self.outer.threads, self.outer.executor
 
     @property
     def seconds_left(self) -> float:

@@ -61,7 +61,8 @@ def solve(
     not on the number of `threads`, by default all cores. Only a limit of seconds makes it depend on the machine.
 
     Of a source only the active samples are kept in memory, and one block; solvers that work on some of the samples take
-    one: `Adaptive`, `Mixture` and `ExactStationary`. An `executor` judges its blocks; results do not depend on it.
+    one: `Adaptive`, `Mixture` and `ExactStationary`. An `executor` judges its blocks. Of a large model it computes the
+    optimal values and judges, in parts of some samples that its workers keep. Results do not depend on it.
 
     >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
     >>> solution = rue.solve(model, rue.Adaptive(gap=0.01), limits=rue.Limits(seconds=60))
@@ -78,6 +79,8 @@ def solve(
     limits = check_limits(limits)
     ensure_compiled(solver, progress, bound)
     run = Run(limits, progress, check_cache(cache), check_threads(threads))
+    if isinstance(whole, WholeModel):
+        run.executor = executor
     evidence = Evidence(model if isinstance(model, UMDP) else None)
     try:
         with run.catching_interrupts():
@@ -91,8 +94,6 @@ def _whole(model: UMDP | Source, executor: Executor | None) -> WholeModel | Whol
     check_executor(executor)
     if isinstance(model, Source):
         return WholeSource(model, executor)
-    if executor is not None and isinstance(model, UMDP):
-        raise BadInput("an executor is given for a model; expected a source, such as rue.Source.from_model(model)")
     return WholeModel(check_model(model))
 
 

@@ -20,19 +20,20 @@ components) have one value and are merged first.
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from rue import values_kernels as shortest
 from rue._arrays import Array, pointers, ranges, read_only
-from rue._check import real_number
+from rue._check import check_memory, machine_memory, real_number
 from rue._linear import solve_chain
 from rue._threads import check_threads, each
 from rue.errors import BadInput, SolverFailed
 from rue.model import UMDP, check_model
-from rue.solution import Cache, Run, check_cache
+from rue.parts import BLOCK, do_parts, parts_of
+from rue.solution import Cache, Limits, Run, check_cache
 from rue.structure import inner_choices, outward_order, proper_in, sweep_order
 
 # Relative width of the intervals that is asked for; rounding may leave them a little wider.
@@ -51,15 +52,8 @@ SWEEPS = 12
 BETTER = 1e-13
 # Weights beyond this mean that near-optimal choices can form a cycle.
 MOST_STEPS = 1e12
-# Models of fewer transitions are solved before a second thread has started.
-SMALL = 10_000
-# Blocks of samples, each of which starts from the values of the one before, are dealt out to this many sequences. The
-# number is fixed, so that values do not depend on the number of threads.
-SEQUENCES = 4
 # Outcomes that are swept between two checks of the clock: some tenths of a second.
 WORK = 100_000_000
-# Samples whose numbers are loaded together: they share the lines of the cache.
-BLOCK = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +134,7 @@ class _ValuesSoFar:
     dead: Array  # [S, K]
     choice: Array  # [S, K]
     done: Array  # [K]
-    lock: threading.Lock  # one caller at a time
+    lock: threading.Lock = field(default_factory=threading.Lock)  # one caller at a time
 
     @classmethod
     def begin(cls, model: UMDP) -> "_ValuesSoFar":
@@ -148,25 +142,48 @@ class _ValuesSoFar:
         upper = np.where(model.graph.goal[:, None], np.zeros(shape), np.inf)
         choice = np.full(shape, -1, np.int32)
         done = np.zeros(model.samples, bool)
-        return cls(np.zeros(shape), upper, np.zeros(shape, bool), choice, done, threading.Lock())
+        return cls(np.zeros(shape), upper, np.zeros(shape, bool), choice, done)
+
+    def __reduce__(self) -> tuple[type["_ValuesSoFar"], tuple[Array, ...]]:
+        """Return how it comes back from a worker: without the lock."""
+        return _ValuesSoFar, (self.lower, self.upper, self.dead, self.choice, self.done)
 
     def finish(self, model: UMDP, tolerance: float, within: Array | None, run: Run) -> OptimalValues:
         """Solve the samples that are not done yet."""
         with self.lock:
-            groups = [range(i, min(i + BLOCK, model.samples)) for i in range(0, model.samples, BLOCK)]
-            left = [[k for k in group if not self.done[k]] for group in groups]
-            blocks = [block for block in left if block]
-            if blocks:
+            left = [part for part in parts_of(model) if not self.done[part].all()]
+            if len(left) > 1 and run.executor is not None and within is None:
+                self._solve_elsewhere(model, left, tolerance, run)
+                left = [part for part in left if not self.done[part].all()]
+            if left:
                 shared = _Layout.shared(model) if within is None else None
-                count = min(SEQUENCES if model.graph.successor.size >= SMALL else 1, len(blocks))
+                threads = _affordable_threads(model, min(len(left), run.threads))
 
-                def work(part: list[list[int]]) -> None:
-                    self._solve(model, _each_sample(model, part, shared, within), tolerance, run)
+                def work(part: slice) -> None:
+                    self._solve(model, _each_sample(model, self._blocks(part), shared, within), tolerance, run)
 
-                each(work, [blocks[i::count] for i in range(count)], run.threads)
+                each(work, left, threads)
         arrays = (self.lower, self.upper, self.dead, self.choice)
         lower, upper, dead, choice = (read_only(array.view()) for array in arrays)
         return OptimalValues(lower, upper, dead, choice, bool(self.done.all()))
+
+    def _blocks(self, part: slice) -> list[list[int]]:
+        """Return the samples of a sequence that are not done, in blocks."""
+        blocks = [range(k, min(k + BLOCK, part.stop)) for k in range(part.start, part.stop, BLOCK)]
+        left = [[k for k in block if not self.done[k]] for block in blocks]
+        return [block for block in left if block]
+
+    def _solve_elsewhere(self, model: UMDP, sequences: list[slice], tolerance: float, run: Run) -> None:
+        """Have the executor of the run solve sequences; what it does not solve is left."""
+        outward_order(model)  # so that parts are swept in the same order
+
+        def take(part: slice, found: "_ValuesSoFar") -> None:
+            for name in ("lower", "upper", "dead", "choice"):
+                getattr(self, name)[:, part] = getattr(found, name)
+            self.done[part] = found.done
+            run.report(f"optimal values: {int(self.done.sum())} of {model.samples} samples")
+
+        do_parts(model, sequences, _solve_part, (tolerance,), take, run)
 
     def _solve(self, model: UMDP, samples: "Iterator[_PolicyIteration]", tolerance: float, run: Run) -> None:
         """Solve samples one after the other, each from the values of the one before if their rows are the same."""
@@ -194,6 +211,29 @@ class _ValuesSoFar:
         for place in np.flatnonzero(sizes > 1):
             states = layout.member[layout.member_ptr[place] : layout.member_ptr[place + 1]]
             self.choice[states, sample] = _ways_to_exit(model, layout, states, int(exits[place]), sample)
+
+
+def _solve_part(part: UMDP, seconds: float, tolerance: float) -> _ValuesSoFar:
+    """Solve all samples of a part one after the other: what a worker does."""
+    found = _ValuesSoFar.begin(part)
+    run = Run(Limits(seconds), threads=1)
+    shared = _Layout.shared(part)
+    blocks = found._blocks(slice(0, part.samples))
+    found._solve(part, _each_sample(part, blocks, shared, None), tolerance, run)
+    return found
+
+
+def _affordable_threads(model: UMDP, threads: int) -> int:
+    """Return how many threads there is memory for, `threads` at most; refuse a model that leaves none for one."""
+    graph = model.graph
+    index = 8 * (graph.transitions + graph.choices)
+    one = 8 * BLOCK * (graph.transitions + graph.choices) + 12 * graph.transitions  # a `_Workspace`
+    held = model.nbytes + 21 * graph.states * model.samples + index
+    check_memory(
+        f"optimal values of {graph.states} states, {graph.transitions} transitions and {model.samples} samples",
+        held + one, "fewer samples at a time, see rue.Source",
+    )  # fmt: skip
+    return max(1, min(threads, int((machine_memory() - held) // max(one, 1))))
 
 
 @dataclass(frozen=True, eq=False)

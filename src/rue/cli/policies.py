@@ -121,9 +121,9 @@ def solve(
 
 
 def _samples(text: str, solver: Solver, block: int | None, spread: bool, taken: FileOptions) -> UMDP | Source:
-    """Read a model; or a source, if that is asked for, or there are many samples and the solver can work on some."""
+    """Read a model; or a source, if there are many samples or workers and the solver can work on some samples."""
     in_parts = isinstance(solver, SolverInParts) and solver.in_parts
-    if not (spread or block is not None or in_parts or parsing.is_folder(text)):
+    if not (block is not None or in_parts or parsing.is_folder(text)):
         return parsing.read_model(text, taken)
     found = parsing.read_model_or_source(text, block, taken)
     return Source.from_model(found) if spread and isinstance(found, UMDP) else found

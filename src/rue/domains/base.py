@@ -60,8 +60,8 @@ class Domain(ABC):
     def check_samples(self, count: int) -> None:
         """Refuse more samples than there is memory for, before any work is done."""
         whole_number("the number of samples", count, 1)
-        # The graph takes as much as about four samples.
-        check_memory(f"{count} samples of {self.spec}", 8 * self.rough_size * (count + 4))
+        # Costs take about half as much as probabilities, and making the graph as much as about eight samples.
+        check_memory(f"{count} samples of {self.spec}", 8 * self.rough_size * (8 * count // 5 + 8))
 
     def random(self, count: int, seed: int) -> np.random.Generator:
         """Return the source of the samples, which depends on the problem's own seed too."""

@@ -24,7 +24,7 @@ from typing import IO, Any
 import numpy as np
 
 from rue._arrays import Array
-from rue._check import one_of, real_number, whole_number
+from rue._check import check_memory, one_of, real_number, whole_number
 from rue.certificate import Certificate
 from rue.errors import BadFile, BadInput, RueError
 from rue.formats.writing import write_atomically
@@ -72,6 +72,7 @@ def read_rue(source: Path, model: UMDP | Graph | None = None) -> Storable:
                 raise ValueError("its parts are not those that were written")
             memory = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
             parts = archive.infolist()[1:]
+            check_memory(f"{source}: its {header['kind']}", sum(part.file_size for part in parts))
             arrays = {info.filename.removesuffix(".npy"): _read_array(stream, memory, info) for info in parts}
     except RueError:
         raise
