@@ -13,6 +13,7 @@ from benchmarks import (
     hidden,
     interrupts,
     large,
+    large_adaptive,
     limits,
     many_samples,
     options,
@@ -27,6 +28,7 @@ from benchmarks.report import Table, machine
 BENCHMARKS = {
     "peers": peers.run,
     "large": large.run,
+    "large-adaptive": large_adaptive.run,
     "options": options.run,
     "adaptive": adaptive.run,
     "hidden": hidden.run,

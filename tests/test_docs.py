@@ -94,6 +94,11 @@ def test_the_examples_on_acting_run(capsys, tmp_path, monkeypatch):
     assert shown[2].startswith("fallback None ") and shown[3].startswith("nearest ")
 
 
+def test_the_example_of_several_processes_runs():
+    (block,) = BLOCK.findall((ROOT / "docs" / "large.md").read_text())
+    exec(compile(block, "large.md", "exec"), {})
+
+
 def test_the_proof_in_the_docs_is_accepted(tmp_path, capsys):
     from rue import checker
 
