@@ -9,6 +9,7 @@ from benchmarks import (
     adaptive,
     cold,
     coverage,
+    files,
     fixed_belief,
     hidden,
     interrupts,
@@ -40,6 +41,7 @@ BENCHMARKS = {
     "limits": limits.run,
     "interrupts": interrupts.run,
     "coverage": coverage.run,
+    "files": files.run,
     "worlds": worlds.run,
     "many-samples": many_samples.run,
 }

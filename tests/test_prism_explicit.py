@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 
 import rue
+from rue.formats import text_table
 from tests.foreign import assert_same, named_models, refusal, values, written
 
 TRA = "3 4 5\n0 0 1 0.5 go\n0 0 2 0.5 go\n0 1 2 1 wait\n1 0 0 1 go\n2 0 2 1\n"
@@ -113,6 +114,15 @@ def test_a_folder_is_matched_by_valuation(tmp_path):
     model = rue.load(written(tmp_path, {**first, **other}))
     assert model.sample_label == ("a", "b")
     assert values(model) == [3, pytest.approx(5 / 3)]
+
+
+@pytest.mark.parametrize("size", [300, 700])
+def test_small_chunks_give_the_same(size, tmp_path, monkeypatch):
+    model = rue.domains.Disaster(width=4, height=3, seed=3).sample(1, seed=2)
+    rue.save(tmp_path / "m.tra", model)
+    whole = rue.load(tmp_path / "m.tra")
+    monkeypatch.setattr(text_table, "CHUNK", size)
+    assert_same(whole, rue.load(tmp_path / "m.tra"))
 
 
 WRONG = {

@@ -8,6 +8,7 @@ from hypothesis import given
 
 import rue
 from rue.flat import Flat
+from rue.formats import text_table
 from rue.formats.rewards import model_from_rewards
 from tests.foreign import assert_same, named_models, refusal, values, written
 
@@ -115,6 +116,15 @@ def test_a_table_of_a_policy_is_still_read_as_one(tmp_path):
     policy = rue.Policy.from_choices(model.graph, model.graph.choice_ptr[:-1])
     rue.save(tmp_path / "p.csv", policy)
     assert isinstance(rue.load(tmp_path / "p.csv", model), rue.Policy)
+
+
+@pytest.mark.parametrize("size", [300, 700])
+def test_small_chunks_give_the_same(size, tmp_path, monkeypatch):
+    model = rue.domains.Disaster(width=4, height=3, seed=3).sample(1, seed=2)
+    rue.save(tmp_path / "m.csv", model)
+    whole = rue.load(tmp_path / "m.csv")
+    monkeypatch.setattr(text_table, "CHUNK", size)
+    assert_same(whole, rue.load(tmp_path / "m.csv"))
 
 
 WRONG = {

@@ -27,6 +27,7 @@ logger = logging.getLogger("rue")
 # Rows that are off by no more are divided by their sum. Files often have six digits of each number.
 ROW_TOLERANCE = 1e-5
 LARGEST_KEY = 2**62
+BLOCK = 1 << 18  # transitions that are looked at together, where all would take too much memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ def normalised(part: Part) -> Part:
             f"{part.place(int(empty[0]))}: {part.describe(int(empty[0]))} leads nowhere; expected one target at least; "
             f"{in_all(empty.size, 'choice', 'so')}"
         )
-    odd = np.flatnonzero(~((flat.prob >= 0) & (flat.prob <= 1 + ROW_TOLERANCE)).all(axis=1))
+    odd = _odd_rows(flat.prob)
     if odd.size:
         choice = int(np.searchsorted(flat.trans_ptr, odd[0], side="right")) - 1
         value = next(p for p in flat.prob[odd[0]].tolist() if not 0 <= p <= 1 + ROW_TOLERANCE)
@@ -82,6 +83,16 @@ def normalised(part: Part) -> Part:
     if np.abs(total - 1).max() < 1e-12:  # the model does the rest
         return part
     return replace(part, flat=replace(flat, prob=flat.prob / np.repeat(total, np.diff(flat.trans_ptr), axis=0)))
+
+
+def _odd_rows(prob: Array) -> Array:
+    """Return the transitions with a number that is no probability."""
+    found = [
+        first + np.flatnonzero(~((part >= 0) & (part <= 1 + ROW_TOLERANCE)).all(axis=1))
+        for first in range(0, len(prob), BLOCK)
+        for part in (prob[first : first + BLOCK],)
+    ]
+    return np.concatenate(found)
 
 
 def put_together(parts: Sequence[Part]) -> Flat:
@@ -150,10 +161,22 @@ def without_choices(flat: Flat, goal: Array) -> Flat:
         choice_ptr=pointers(np.where(goal, 0, actions)),
         action=flat.action[kept],
         trans_ptr=pointers(length[kept]),
-        successor=flat.successor[row],
-        prob=flat.prob[row],
+        successor=_kept_rows(flat.successor, row),
+        prob=_kept_rows(flat.prob, row),
         cost=flat.cost[kept],
     )
+
+
+def _kept_rows(values: Array, kept: Array) -> Array:
+    """Return some rows, in the memory of the array itself if it may be written to: readers need it once."""
+    if not values.flags.writeable:
+        return np.asarray(values[kept])
+    end = 0
+    for first in range(0, len(values), BLOCK):
+        part = values[first : first + BLOCK][kept[first : first + BLOCK]]
+        values[end : end + len(part)] = part
+        end += len(part)
+    return values[:end]
 
 
 def flat_from_entries(
@@ -164,6 +187,8 @@ def flat_from_entries(
     A choice that one sample does not have has a row of zeros in it.
     """
     actions = int(action.max(initial=-1)) + 1
+    if samples == 1 and _is_rising(state, action, target):
+        return _flat_in_order(state, action, target, prob, states)
     key = _keys(state, action, target, states, actions)
     if not (key[1:] > key[:-1]).all():
         union, row = np.unique(key, return_inverse=True)
@@ -176,6 +201,27 @@ def flat_from_entries(
         np.searchsorted(choice // actions if actions else choice, np.arange(states + 1)),
         choice % actions if actions else choice,
         trans_ptr, union % states if states else union, table, np.zeros((choice.size, samples)), 0,
+    )  # fmt: skip
+
+
+def _is_rising(state: Array, action: Array, target: Array) -> bool:
+    """Return whether transitions are in order, each once."""
+    for first in range(0, state.size, BLOCK):
+        block = slice(max(first - 1, 0), first + BLOCK)
+        s, a, t = (np.diff(column[block]) for column in (state, action, target))
+        if not ((s > 0) | ((s == 0) & ((a > 0) | ((a == 0) & (t > 0))))).all():
+            return False
+    return True
+
+
+def _flat_in_order(state: Array, action: Array, target: Array, prob: Array, states: int) -> Flat:
+    """Return flat arrays of transitions that are in order, each once, of one sample."""
+    begins = np.ones(state.size, bool)
+    begins[1:] = (state[1:] != state[:-1]) | (action[1:] != action[:-1])
+    first = np.flatnonzero(begins)
+    return Flat(
+        np.searchsorted(state[first], np.arange(states + 1)), action[first].astype(np.int64),
+        np.append(first, state.size), target, prob[:, None], np.zeros((first.size, 1)), 0,
     )  # fmt: skip
 
 
@@ -314,13 +360,16 @@ def _same_rows(parts: Sequence[Part], state: list[Array | None], action: list[Ar
 
 
 def _has_repeated_target(one: Flat) -> bool:
-    row = np.repeat(np.arange(one.action.size), np.diff(one.trans_ptr))
-    order = np.lexsort((one.successor, row)) if not _is_sorted(row, one.successor) else np.arange(row.size)
-    return bool(((np.diff(row[order]) == 0) & (np.diff(one.successor[order]) == 0)).any())
-
-
-def _is_sorted(row: Array, successor: Array) -> bool:
-    return bool((np.diff(successor)[np.diff(row) == 0] >= 0).all())
+    choices = one.action.size
+    for first, last in pairwise([*range(0, choices, BLOCK), choices]):
+        begin, end = one.trans_ptr[first], one.trans_ptr[last]
+        row = np.repeat(np.arange(last - first), np.diff(one.trans_ptr[first : last + 1]))
+        successor, same = one.successor[begin:end], np.diff(row) == 0
+        if not (np.diff(successor)[same] > 0).all():  # not sorted, or one that comes again
+            order = np.lexsort((successor, row))
+            if (same & (np.diff(successor[order]) == 0)).any():
+                return True
+    return False
 
 
 def _merged_rows(

@@ -29,7 +29,7 @@ from rue.formats.folders import write_folder
 from rue.formats.picks import goal_mask, pick_reward
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
-from rue.formats.text_table import Chunk, parse_number, read_chunks
+from rue.formats.text_table import Chunk, Growing, parse_number, read_chunks
 from rue.formats.writing import write_atomically
 from rue.model import UMDP
 
@@ -165,8 +165,8 @@ class _Rows:
     line: list[Array] = field(default_factory=list)  # [C]
     state_reward: list[Array] = field(default_factory=list)
     reward: list[Array] = field(default_factory=list)
-    target: list[Array] = field(default_factory=list)
-    prob: list[Array] = field(default_factory=list)
+    target: Growing = field(default_factory=lambda: Growing(np.int32))
+    prob: Growing = field(default_factory=lambda: Growing(np.float64))
     labels: dict[str, list[int]] = field(default_factory=dict)
     valuation: dict[int, str] = field(default_factory=dict)
     states: int = 0
@@ -341,7 +341,7 @@ class _Reader:
             line = int(lines[wrong[0]])
             chunk.fail(line, f"{short_line(chunk.line_text(line))!r} has another form; expected target : probability")
         target = chunk.whole(ptr[lines], "the target", self.header.states - 1)
-        self.rows.target.append(target.astype(np.int32))
+        self.rows.target.append(target)
         self.rows.prob.append(chunk.numbers(ptr[lines] + 1, "the probability", self.header.named))
 
     def _part(self) -> Part:
@@ -359,7 +359,7 @@ class _Reader:
         action, action_label = (np.zeros(choices, np.int64), None) if is_chain else self._actions(choice_ptr)
         flat = Flat(
             choice_ptr, action, np.append(np.concatenate(rows.trans_count), rows.transitions),
-            np.concatenate(rows.target), np.concatenate(rows.prob)[:, None], cost[:, None],
+            rows.target.take(), rows.prob.take()[:, None], cost[:, None],
             self._initial(), self._state_names(), action_label,
             *self._sample(),
         )  # fmt: skip

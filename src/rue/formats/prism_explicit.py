@@ -11,7 +11,7 @@ rue writes the names that the format has no place for to a file `.names.json` be
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from operator import itemgetter
@@ -33,7 +33,7 @@ from rue.formats.names import beside, label_fields, read_names
 from rue.formats.picks import goal_mask, pick_reward
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
-from rue.formats.text_table import Chunk, read_chunks
+from rue.formats.text_table import Chunk, Growing, read_chunks
 from rue.formats.writing import write_pieces
 from rue.model import UMDP
 
@@ -42,6 +42,7 @@ STATE_REWARDS, TRANSITION_REWARDS = (".srew", ".rews"), (".trew", ".rewt")
 DECLARED = re.compile(r'(\d+)="([^"]*)"')
 NAMED_REWARD = re.compile(rb'# *Reward structure:? *"?([^"\s]+)"?')
 COMMENT = ord("#")
+MOST_STATES = 2**31 - 1
 BLOCK = 1 << 14  # states that are written at a time
 
 
@@ -58,19 +59,11 @@ def read_prism_files(paths: Sequence[Path], *, goal: str | None = None, reward: 
 
 
 def _read_part(path: Path, goal: str | None, reward: str | None) -> Part:
-    states, lines, words = _read_transitions(path)
-    names = read_names(path)
-    chain_like = lines.shape[1] == 3
-    state, choice, target = lines[:, 0], (np.zeros(len(lines)) if chain_like else lines[:, 1]), lines[:, -2]
-    state, choice, target = (column.astype(np.int64) for column in (state, choice, target))
-    sample = np.zeros(state.size, np.int64)
-    flat = flat_from_entries(state, choice, target, sample, lines[:, -1], 1, states)
-    first = np.full(flat.action.size, -1)
-    row = choice_of(flat, state, choice)
-    first[row[::-1]] = np.arange(row.size)[::-1]  # the first transition of each choice
-    flat = replace(
-        flat, cost=_read_costs(path, flat, reward)[:, None], **_labels(flat, [words[i] for i in first], names)
-    )
+    table = _read_transitions(path)
+    names, states = read_names(path), table.states
+    flat, words = table.flat()
+    del table
+    flat = replace(flat, cost=_read_costs(path, flat, reward)[:, None], **_labels(flat, words, names))
     labels = _read_labels(beside(path, ".lab"), states)
     initial = labels.get("init", [0])
     if len(initial) != 1:
@@ -105,11 +98,47 @@ def _is_data(chunk: Chunk) -> Array:  # [lines]
     return filled
 
 
-def _read_transitions(path: Path) -> tuple[int, Array, list[str]]:
-    """Return the number of states, the numbers of each line of a `.tra` file, and its word for the action."""
-    states, width, expected = -1, 0, -1
-    numbers: list[Array] = []
-    words: list[str] = []
+@dataclass
+class _Transitions:
+    """The lines of a `.tra` file: their numbers, and where the choice is another one, the word for its action."""
+
+    states: int = -1
+    state: Growing = field(default_factory=lambda: Growing(np.int32))
+    choice: Growing = field(default_factory=lambda: Growing(np.int32))
+    target: Growing = field(default_factory=lambda: Growing(np.int32))
+    prob: Growing = field(default_factory=lambda: Growing(np.float64))
+    begin: Growing = field(default_factory=lambda: Growing(np.int64))  # lines with another choice than the one before
+    words: list[str] = field(default_factory=list)  # of these lines
+    last: tuple[int, int] = (-1, -1)  # state and choice of the last line
+
+    def add(self, chunk: Chunk, lines: Array, width: int) -> None:
+        """Add some lines."""
+        rows = _read_rows(chunk, lines, width, self.states)
+        choice = rows[:, 1] if width == 4 else np.zeros(len(rows))
+        before = np.concatenate(([self.last[0]], rows[:-1, 0])), np.concatenate(([self.last[1]], choice[:-1]))
+        new = np.flatnonzero((rows[:, 0] != before[0]) | (choice != before[1]))
+        self.begin.append(new + self.state.size)
+        self.words += _last_words(chunk, lines[new], width)
+        self.last = int(rows[-1, 0]), int(choice[-1])
+        for column, values in ((self.state, rows[:, 0]), (self.choice, choice), (self.target, rows[:, -2])):
+            column.append(values)
+        self.prob.append(rows[:, -1])
+
+    def flat(self) -> tuple[Flat, list[str]]:
+        """Return flat arrays without costs, and the word for the action of each choice."""
+        state, choice, begin = self.state.take(), self.choice.take(), self.begin.take()
+        pair = state[begin].astype(np.int64), choice[begin].astype(np.int64)
+        sample = np.broadcast_to(np.int64(0), state.shape)
+        flat = flat_from_entries(state, choice, self.target.take(), sample, self.prob.take(), 1, self.states)
+        first = np.full(flat.action.size, -1)
+        row = choice_of(flat, *pair)
+        first[row[::-1]] = np.arange(row.size)[::-1]  # the first line of each choice
+        return flat, [self.words[i] for i in first.tolist()]
+
+
+def _read_transitions(path: Path) -> _Transitions:
+    """Return the lines of a `.tra` file."""
+    width, expected, table = 0, -1, _Transitions()
     for chunk in read_chunks(path):
         lines = np.flatnonzero(_is_data(chunk))
         if lines.size and width == 0:
@@ -119,20 +148,21 @@ def _read_transitions(path: Path) -> tuple[int, Array, list[str]]:
             elif len(head) in (2, 3):
                 first = int(chunk.word_ptr[lines[0]])
                 found = chunk.whole(np.arange(first, first + len(head)), "a size in the first line")
-                states, width, expected = int(found[0]), len(head) + 1, int(found[-1])
+                table.states, width, expected = int(found[0]), len(head) + 1, int(found[-1])
             else:
                 chunk.fail(int(lines[0]), f"{short_line(' '.join(head))!r} is no header; expected states, choices and "
                            "transitions, or mdp")  # fmt: skip
             lines = lines[1:]
         if lines.size:
-            numbers.append(_read_rows(chunk, lines, width, states))
-            words += _last_words(chunk, lines, width)
-    if not numbers:
+            table.add(chunk, lines, width)
+    count = table.state.size
+    if not count:
         raise BadFile(f"{path}: there are no transitions; expected one at least")
-    table = np.concatenate(numbers)
-    if expected not in (-1, len(table)):
-        raise BadFile(f"{path}: there are {len(table)} transitions; expected {expected}, as the first line says")
-    return states if states >= 0 else int(max(table[:, 0].max(), table[:, -2].max())) + 1, table, words
+    if expected not in (-1, count):
+        raise BadFile(f"{path}: there are {count} transitions; expected {expected}, as the first line says")
+    if table.states < 0:
+        table.states = 1 + max(table.state.largest, table.target.largest)
+    return table
 
 
 def _read_rows(chunk: Chunk, lines: Array, width: int, states: int) -> Array:
@@ -145,10 +175,10 @@ def _read_rows(chunk: Chunk, lines: Array, width: int, states: int) -> Array:
         form = "state, choice, target and value" if width == 4 else "state, target and value"
         chunk.fail(line, f"{short_line(chunk.line_text(line))!r} has {count[wrong[0]]} words; expected {form}")
     table = np.empty((lines.size, width))
-    most = {"most": states - 1} if states >= 0 else {}
+    most = {"most": (states if states >= 0 else MOST_STATES) - 1}
     table[:, 0] = chunk.whole(first, "the state", **most)
     if width == 4:
-        table[:, 1] = chunk.whole(first + 1, "the choice")
+        table[:, 1] = chunk.whole(first + 1, "the choice", MOST_STATES)
     table[:, -2] = chunk.whole(first + width - 2, "the target", **most)
     table[:, -1] = chunk.numbers(first + width - 1, "the number")
     return table
@@ -197,26 +227,35 @@ def _read_costs(path: Path, flat: Flat, reward: str | None) -> Array:  # [C]
     cost = np.zeros(flat.action.size)
     of_states, source = _reward_files(path, reward)
     if of_states is not None:
-        table = _read_reward_rows(of_states, 2, states)
-        cost += np.bincount(table[:, 0].astype(int), table[:, 1], states)[choice_state]
+        for table in _read_reward_rows(of_states, 2, states):
+            cost += np.bincount(table[:, 0].astype(int), table[:, 1], states)[choice_state]
     if source is not None:
         is_chain = not flat.action.any() and bool((np.diff(flat.choice_ptr) <= 1).all())
-        table = _read_reward_rows(source, 4, states, 3 if is_chain else 4)
-        state, target = table[:, 0].astype(int), table[:, -2].astype(int)
-        choice = choice_of(flat, state, table[:, 1].astype(int) if table.shape[1] == 4 else np.zeros(len(table), int))
-        key = np.repeat(np.arange(choice_state.size), np.diff(flat.trans_ptr)) * states + flat.successor
-        place = np.minimum(np.searchsorted(key, choice * states + target), key.size - 1)
-        lost = np.flatnonzero((choice < 0) | (key[place] != choice * states + target))
-        if lost.size:
-            words = " ".join(f"{value:g}" for value in table[lost[0], :-1])
-            raise BadFile(f"{source}: there is a reward for {words}; expected a transition of {path.name}")
-        cost += np.bincount(choice, flat.prob[place, 0] * table[:, -1], cost.size)
+        for table in _read_reward_rows(source, 4, states, 3 if is_chain else 4):
+            choice, place = _paid_transitions(flat, table)
+            if (place < 0).any():
+                words = " ".join(f"{value:g}" for value in table[np.argmin(place), :-1])
+                raise BadFile(f"{source}: there is a reward for {words}; expected a transition of {path.name}")
+            cost += np.bincount(choice, flat.prob[place, 0] * table[:, -1], cost.size)
     return cost
 
 
-def _read_reward_rows(path: Path, width: int, states: int, other: int | None = None) -> Array:
-    """Return the numbers of each line of a file of rewards, whose first line may have sizes."""
-    tables, is_first = [], True
+def _paid_transitions(flat: Flat, table: Array) -> tuple[Array, Array]:
+    """Return the choice and the transition of each line of rewards, -1 where there is no such transition."""
+    states, state, target = flat.choice_ptr.size - 1, table[:, 0].astype(int), table[:, -2].astype(int)
+    choice = choice_of(flat, state, table[:, 1].astype(int) if table.shape[1] == 4 else np.zeros(len(table), int))
+    low, high = max(int(choice.min()), 0), int(choice.max()) + 1
+    begin, end = flat.trans_ptr[[low, max(low, high)]]
+    if begin == end:
+        return choice, np.full(choice.size, -1)
+    key = np.repeat(np.arange(low, high), np.diff(flat.trans_ptr[low : high + 1])) * states + flat.successor[begin:end]
+    place = np.minimum(np.searchsorted(key, choice * states + target), key.size - 1)
+    return choice, np.where((choice >= 0) & (key[place] == choice * states + target), begin + place, -1)
+
+
+def _read_reward_rows(path: Path, width: int, states: int, other: int | None = None) -> Iterator[Array]:
+    """Yield the numbers of the lines of a file of rewards, whose first line may have sizes, some lines at a time."""
+    is_first = True
     for chunk in read_chunks(path):
         lines = np.flatnonzero(_is_data(chunk))
         if lines.size and is_first:
@@ -227,8 +266,7 @@ def _read_reward_rows(path: Path, width: int, states: int, other: int | None = N
             if count[0] != width or (width == 2 and _is_header(chunk, lines, states)):
                 lines = lines[1:]
         if lines.size:
-            tables.append(_read_rows(chunk, lines, width, states) if width > 2 else _read_pairs(chunk, lines, states))
-    return np.concatenate(tables) if tables else np.empty((0, width))
+            yield _read_rows(chunk, lines, width, states) if width > 2 else _read_pairs(chunk, lines, states)
 
 
 def _is_header(chunk: Chunk, lines: Array, states: int) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rue._arrays import read_only
 from rue.errors import BadFile, BadInput
 from rue.flat import Flat
 from rue.model import UMDP
@@ -38,6 +39,9 @@ def model_from_rewards(
         )
     try:
         units = Units(**ours.get("units") or {}) if ours else Units(reward=sign == -1)
+        if factor is None:  # else other arrays are made of them
+            flat = replace(flat, successor=read_only(flat.successor.astype(np.int32, copy=False)))
+            flat = replace(flat, prob=read_only(np.ascontiguousarray(flat.prob)))  # the model shares them
         return UMDP.from_flat(replace(flat, cost=cost, units=units), factor)
     except TypeError:
         raise BadFile(f"{where}: the units are damaged; expected those that rue writes") from None

@@ -19,10 +19,42 @@ from rue._arrays import Array
 from rue._text import short_line
 from rue.errors import BadFile
 
-CHUNK = 1 << 24  # bytes
+CHUNK = 1 << 22  # bytes; what is worked out about a chunk takes some twenty times as much
 BLANK, NEWLINE = 32, 10
 LARGEST_WHOLE = 2**53
 MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class Growing:
+    """An array that grows at its end. Large blocks are moved by the system without a copy."""
+
+    def __init__(self, dtype: type) -> None:
+        self._whole: Array = np.empty(0, dtype)
+        self._size = 0
+
+    def append(self, values: Array) -> None:
+        """Add values at the end."""
+        size = self._size + values.size
+        if size > self._whole.size:
+            self._whole.resize(max(size, self._whole.size + self._whole.size // 4), refcheck=False)
+        self._whole[self._size : size] = values
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return self._size
+
+    @property
+    def largest(self) -> int:
+        """The largest value, -1 if there is none."""
+        return int(self._whole[: self._size].max(initial=-1))
+
+    def take(self) -> Array:
+        """Return the values; the array is no longer here."""
+        whole, self._whole = self._whole, np.empty(0, self._whole.dtype)
+        whole.resize(self._size, refcheck=False)
+        return whole
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ States without lines, and states that only loop at no reward, are goals. Numbers
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -28,7 +28,7 @@ from rue.formats.csv_text import bounded, cell_number, check_columns, find_heade
 from rue.formats.names import ENDING, beside, goals_of, label_fields, names_of, read_names
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
-from rue.formats.text_table import Chunk, read_chunks
+from rue.formats.text_table import Chunk, Growing, read_chunks
 from rue.formats.writing import write_pieces, write_text
 from rue.model import UMDP, Graph
 
@@ -37,6 +37,7 @@ STATE, ACTION, TARGET, OUTCOME, PROBABILITY, REWARD = COLUMNS = (
 )  # fmt: skip
 REQUIRED = tuple(name for name in COLUMNS if name != OUTCOME)
 PARAMETERS, INITIAL = "parameters.csv", "initial.csv"
+LINES = 1 << 20  # that are looked at together
 BLOCK = 1 << 14  # choices that are written at a time
 
 
@@ -66,10 +67,10 @@ def write_csv(path: Path, thing: Storable) -> None:
 def _read_model(path: Path, delimiter: str, columns: tuple[str, ...]) -> UMDP:
     names = read_names(path)
     table = _read_table(path, delimiter, columns)
-    ids = {name: table[name].astype(np.int64) for name in (STATE, TARGET, ACTION, OUTCOME)}
+    ids = {name: table.pop(name) for name in (STATE, TARGET, ACTION, OUTCOME)}
     count = names.get("states")
-    state_id = np.arange(count) if isinstance(count, int) else np.unique(np.concatenate([ids[STATE], ids[TARGET]]))
-    action_id, sample_id = np.unique(ids[ACTION]), np.unique(ids[OUTCOME])
+    state_id = np.arange(count) if isinstance(count, int) else _distinct(ids[STATE], ids[TARGET])
+    action_id, sample_id = _distinct(ids[ACTION]), _distinct(ids[OUTCOME])
     if count is not None:
         action_id = np.arange(int(ids[ACTION].max(initial=-1)) + 1)
     elif state_id.size == 0:
@@ -77,17 +78,45 @@ def _read_model(path: Path, delimiter: str, columns: tuple[str, ...]) -> UMDP:
     if ids[STATE].size and max(ids[STATE].max(), ids[TARGET].max()) > state_id[-1]:
         raise BadFile(f"{path}: there are more states than {beside(path, ENDING).name} says; expected {state_id.size}")
     samples = len(names["sample_label"]) if names.get("sample_label") else names.get("samples", sample_id.size)
-    state, target = np.searchsorted(state_id, ids[STATE]), np.searchsorted(state_id, ids[TARGET])
-    action, sample = np.searchsorted(action_id, ids[ACTION]), np.searchsorted(sample_id, ids[OUTCOME])
+    state, target = _places(state_id, ids.pop(STATE)), _places(state_id, ids.pop(TARGET))
+    action, sample = _places(action_id, ids.pop(ACTION)), _places(sample_id, ids.pop(OUTCOME))
     flat = flat_from_entries(state, action, target, sample, table[PROBABILITY], samples, state_id.size)
-    choice = choice_of(flat, state, action)
-    reward = np.bincount(choice * samples + sample, table[PROBABILITY] * table[REWARD], flat.action.size * samples)
-    flat = _fill_certain(path, replace(flat, cost=reward.reshape(-1, samples)), choice, sample, (state_id, action_id))
+    flat = replace(flat, cost=_rewards(flat, (state, action, sample), table))
+    if samples > 1:
+        flat = _fill_certain(path, flat, choice_of(flat, state, action), sample, (state_id, action_id))
+    del state, action, sample, target, table
     labels = label_fields(names) if names else _number_names(state_id, action_id, sample_id)
     flat = replace(flat, initial=_read_initial(path, state_id), **labels)
     goal = goals_of(str(beside(path, ENDING)), names, state_id.size)
     flat = put_together([Part(str(path), flat, goal)])
     return model_from_rewards(str(path), flat, _read_discount(path), ours=names)
+
+
+def _distinct(*ids: Array) -> Array:
+    """Return the numbers that occur, in order."""
+    largest, count = max(int(one.max(initial=-1)) for one in ids), sum(one.size for one in ids)
+    if largest > 4 * count + 1000:
+        return np.unique(np.concatenate(ids))
+    there = np.zeros(largest + 1, bool)
+    for one in ids:
+        there[one] = True
+    return np.flatnonzero(there)
+
+
+def _places(known: Array, ids: Array) -> Array:
+    """Return the place of each number among the known ones."""
+    return ids if known.size and known[-1] == known.size - 1 else np.searchsorted(known, ids)
+
+
+def _rewards(flat: Flat, index: tuple[Array, Array, Array], table: Mapping[str, Array]) -> Array:  # [C, K]
+    """Return the expected reward of each choice in each sample."""
+    samples = flat.prob.shape[1]
+    total = np.zeros(flat.action.size * samples)
+    for first in range(0, index[0].size, LINES):
+        state, action, sample = (column[first : first + LINES] for column in index)
+        paid = table[PROBABILITY][first : first + LINES] * table[REWARD][first : first + LINES]
+        total += np.bincount(choice_of(flat, state, action) * samples + sample, paid, total.size)
+    return total.reshape(-1, samples)
 
 
 def _number_names(*ids: Array) -> dict[str, Any]:
@@ -127,7 +156,8 @@ def _fill_certain(path: Path, flat: Flat, choice: Array, sample: Array, ids: tup
 
 def _read_table(path: Path, delimiter: str, columns: tuple[str, ...]) -> dict[str, Array]:
     """Return the columns as numbers."""
-    parts: dict[str, list[Array]] = {name: [] for name in COLUMNS}
+    numbers = (PROBABILITY, REWARD)
+    parts = {name: Growing(np.float64 if name in numbers else np.int64) for name in columns if name in COLUMNS}
     before = True
     for chunk in read_chunks(path):
         cells = _cells(chunk, delimiter)
@@ -139,14 +169,11 @@ def _read_table(path: Path, delimiter: str, columns: tuple[str, ...]) -> dict[st
         if wrong.size:
             chunk.fail(int(lines[wrong[0]]), f"there are {count[wrong[0]]} filled cells; expected {len(columns)}")
         first = cells.word_ptr[lines]
-        for name in COLUMNS:
-            if name not in columns:
-                parts[name].append(np.zeros(lines.size))
-                continue
+        for name, part in parts.items():
             word = first + columns.index(name)
-            is_number = name in (PROBABILITY, REWARD)
-            parts[name].append(cells.numbers(word, name) if is_number else cells.whole(word, name))
-    return {name: np.concatenate(part) if part else np.empty(0) for name, part in parts.items()}
+            part.append(cells.numbers(word, name) if name in numbers else cells.whole(word, name))
+    found = {name: part.take() for name, part in parts.items()}
+    return {OUTCOME: np.broadcast_to(np.int64(0), found[STATE].shape), **found}
 
 
 def _cells(chunk: Chunk, delimiter: str) -> Chunk:

@@ -149,13 +149,7 @@ class Reader:
         """Return the file as a part of a model."""
         choice_ptr = self.pointers("state-to-choices.bin", self.states, self.choices)
         trans_ptr = self.pointers("choice-to-branches.bin", self.choices, self.branches)
-        target = self.array("branch-to-target.bin", "<u8", self.branches)
-        target = np.zeros(self.branches, np.int64) if target is None else target.astype(np.int64)
-        odd = np.flatnonzero((target < 0) | (target >= self.states))
-        if odd.size:
-            raise self.fail(
-                "branch-to-target.bin", f"target {odd[0]} is {target[odd[0]]}; expected 0 to {self.states - 1}"
-            )
+        target = self._targets()
         prob = self.numbers("branch-to-probability.bin", self.kind, self.branches)
         if prob is None:
             raise self.fail("branch-to-probability.bin", "it is not there; expected probabilities")
@@ -168,7 +162,21 @@ class Reader:
         own = label_fields(self.names)
         names = own["state_label"] if self.names else self._valuations()
         flat = replace(flat, state_label=names, sample_label=own["sample_label"], weight=own["weight"])
-        return Part(str(self.path), flat, self._goal(), None, bool(self.names))
+        goal = self._goal()
+        self.file.clear()
+        return Part(str(self.path), flat, goal, None, bool(self.names))
+
+    def _targets(self) -> Array:
+        given = self.array("branch-to-target.bin", "<u8", self.branches)
+        if given is None:
+            return np.zeros(self.branches, np.int32)
+        odd = np.flatnonzero(given >= self.states)
+        if odd.size:
+            raise self.fail(
+                "branch-to-target.bin", f"target {odd[0]} is {given[odd[0]]}; expected 0 to {self.states - 1}"
+            )
+        self.file.pop("branch-to-target.bin")  # large, and not needed any more
+        return given.astype(np.int32)
 
     def _names(self) -> Mapping[str, Any]:
         found = self.index.get("file-data", {})
@@ -177,7 +185,9 @@ class Reader:
 
     def _valuations(self) -> tuple[str, ...] | None:
         about = (self.index.get("valuations") or {}).get("states") or {}
-        return state_names(about.get("classes"), self.file.get("valuations/states/valuations.bin", b""), self.states)
+        return state_names(
+            about.get("classes"), bytes(self.file.get("valuations/states/valuations.bin", b"")), self.states
+        )
 
     def _initial(self) -> int:
         initial = np.flatnonzero(self.bits("state-is-initial.bin", self.states))
@@ -258,15 +268,18 @@ def _type_of(found: object) -> object:
     return found.get("type") if isinstance(found, dict) else found
 
 
-def _members(path: Path) -> dict[str, bytes]:
+def _members(path: Path) -> dict[str, bytearray]:
     """Return the files in the archive, by name."""
     try:
         with tarfile.open(path, "r:*") as archive:
-            found = {}
+            found: dict[str, bytearray] = {}
             for member in archive:
                 stream = archive.extractfile(member) if member.isfile() else None
                 if stream is not None:
-                    found[member.name.removeprefix("./").lstrip("/")] = stream.read()
+                    data = bytearray(member.size)  # which may be written to: arrays of the model lie in it
+                    if stream.readinto(data) != member.size:  # type: ignore[attr-defined]
+                        raise EOFError(f"{member.name} is cut off")
+                    found[member.name.removeprefix("./").lstrip("/")] = data
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise BadFile(f"{path}: it is no archive ({short_line(str(error), 80)}); expected a model in UMB") from None
     if INDEX not in found:
