@@ -11,6 +11,7 @@ import json
 import math
 import sys
 import tempfile
+import tokenize
 import traceback
 import warnings
 import zipfile
@@ -293,7 +294,7 @@ def _in_zip(random: Random, data: bytes) -> bytes:
         try:
             np.save(changed, _in_array(random, np.load(io.BytesIO(parts[name]))), allow_pickle=False)
             parts[name] = changed.getvalue()
-        except (EOFError, ValueError):  # the mutation before left no array
+        except (EOFError, ValueError, tokenize.TokenError):  # the mutation before left no array
             parts[name] = _in_bytes(random, parts[name])
     elif kind < 0.9:
         parts[name], parts[other] = parts[other], parts[name]

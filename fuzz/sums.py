@@ -14,7 +14,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from unittest import mock
@@ -28,7 +28,7 @@ from fuzz.checks import _has_circle, fresh
 from fuzz.models import Spec
 from fuzz.sums_models import draw_sums
 from rue import checker
-from rue.adaptive import finite, search, verified
+from rue.adaptive import finite, hull_search, search, verified
 from tests.naive import Naive, belief_value, tree_size
 
 # An interval may miss the value of a program in floating point by this fraction of it, or of the largest cost.
@@ -61,8 +61,11 @@ class Found:
 
 
 @contextmanager
-def hull_at_once() -> Iterator[list[str]]:
-    """Let the hull take over after one backup, wherever it may; list why proofs were refused before they were given."""
+def hull_at_once(few: bool = False) -> Iterator[list[str]]:
+    """Let the hull take over after one backup, wherever it may; list why proofs were refused before they were given.
+
+    With `few`, it begins with one sample.
+    """
     in_graph, proved_by = search.AdaptiveSearch._close_gap, verified.proved_by
     refused: list[str] = []
 
@@ -77,7 +80,7 @@ def hull_at_once() -> Iterator[list[str]]:
         self.update_game()
         if not self._has_hull:
             return in_graph(self, gap)
-        self.graph.move(self.mixed(self.dual()))
+        self.graph.move(self.mixed(self.game.dual))
         self.graph.backup()
         self._update_lower()
         return self.status("one belief", gap)
@@ -86,12 +89,13 @@ def hull_at_once() -> Iterator[list[str]]:
         mock.patch.object(search.AdaptiveSearch, "_close_gap", close_gap),
         mock.patch.object(finite, "MOST_NODES", 0),
         mock.patch.object(verified, "proved_by", listing),
+        mock.patch.multiple(hull_search, MANY_SAMPLES=1, FIRST_ACTIVE=1, FIRST_NUMBERS=1e4) if few else nullcontext(),
     ):
         yield refused
 
 
-def examine(spec: Spec, objective: str = "regret", gap: float = 1e-4) -> Found:
-    """Solve a model by the hull, and compare."""
+def examine(spec: Spec, objective: str = "regret", gap: float = 1e-4, few: bool = False) -> Found:
+    """Solve a model by the hull, with all samples or `few` at first, and compare."""
     try:
         model = spec.build()
     except rue.BadInput:
@@ -99,7 +103,7 @@ def examine(spec: Spec, objective: str = "regret", gap: float = 1e-4) -> Found:
     solver = rue.Adaptive(gap, objective=objective)
     limits, began = rue.Limits(iterations=ITERATIONS, seconds=SECONDS), time.perf_counter()
     try:
-        with hull_at_once() as refused, warnings.catch_warnings():
+        with hull_at_once(few) as refused, warnings.catch_warnings():
             warnings.filterwarnings("error", "invalid value", RuntimeWarning)
             solution = rue.solve(fresh(model), solver, limits=limits, bound=False)
     except Exception as error:
@@ -231,13 +235,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz.sums", description=__doc__)
     parser.add_argument("--cases", type=int, default=5000, help="how many models to solve")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--few", action="store_true", help="let the hull begin with one sample")
     given = parser.parse_args()
     counts: Counter[tuple[str, str]] = Counter()
     solved: list[Found] = []
     seed, wrong = given.seed, 0
     examine(*drawn(0))  # compiles
     while len(solved) < given.cases:
-        found = examine(*drawn(seed))
+        found = examine(*drawn(seed), few=given.few)
         counts[found.family, "wrong" if found.wrong else found.said] += 1
         if found.said != "refused":
             solved.append(found)

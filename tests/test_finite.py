@@ -16,7 +16,7 @@ from rue.solution import Status
 def begin(self, gap):
     """Begin a search, and give up at once."""
     self.update_game()
-    self.graph.move(self.mixed(self.dual()))
+    self.graph.move(self.mixed(self.game.dual))
     self.graph.backup()
     self._update_lower()
 

@@ -47,7 +47,7 @@ def grown(model: rue.UMDP, belief: np.ndarray, rounds: int) -> Hull:
     found = search.AdaptiveSearch.start(Part.whole(model), values, "regret", 1e9, run)
     found.waiting = start_policies(model, values, run, math.inf)
     found.add_policies(3)
-    hull = Hull.build(found.graph)
+    hull = Hull.build(found.graph, model.samples)
     hull.move(belief)
     for _ in range(rounds):
         hull.round()

@@ -16,6 +16,12 @@ def test_intervals_hold_exact_values(seed):
     assert not found.wrong
 
 
+@pytest.mark.parametrize("seed", range(5000, 5016))
+def test_few_samples_at_first(seed):
+    found = examine(*drawn(seed), few=True)
+    assert not found.wrong
+
+
 def solved(spec: Spec, gap: float = 1e-4, objective: str = "regret") -> rue.Solution:
     """A model, solved by the hull alone, with no proof that was refused."""
     with hull_at_once() as refused:

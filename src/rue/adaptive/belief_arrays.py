@@ -110,6 +110,17 @@ class BeliefArrays:
             front = np.unique(ahead[~reached[ahead]])
         return reached
 
+    def vectors_of(self, sample: Array, widest: int) -> "BeliefArrays":
+        """Return a copy of the vectors with the columns of some samples, and no nodes."""
+        old = self.vectors
+        new = BeliefArrays.empty(old.at_state.size, sample.size, widest)
+        new.graph.used[[VECTORS, FOLLOWERS]] = old.used[[VECTORS, FOLLOWERS]]
+        alpha = np.ascontiguousarray(old.alpha[:, sample])
+        copies = (old.at_state.copy(), old.fallback.copy(), old.vector.copy(), alpha, old.follower.copy())
+        new.vectors = VectorLists(new.graph.used, *copies)
+        new.weights = new.weights._replace(belief=np.zeros(sample.size))
+        return new
+
     def change_samples(self, kept: Array, samples: int) -> None:
         """Have columns for other samples, first those of `kept`. New ones are zero, and nodes are not listed."""
 

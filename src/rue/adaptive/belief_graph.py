@@ -109,6 +109,26 @@ class BeliefGraph:
         growth.list_nodes(arrays.graph, arrays.weights, arrays.points, order, count)
         return graph
 
+    def restricted(self, sample: Array) -> "BeliefGraph":
+        """Return a graph for some of the samples, without nodes, that has a copy of all vectors."""
+        arrays = self.arrays.vectors_of(sample, self.arrays.graph.widest)
+        graph = replace(self, arrays=arrays, policies=list(self.policies), offset=list(self.offset))
+        return graph._at(self, sample)
+
+    def extended(self, whole: "BeliefGraph", sample: Array) -> "BeliefGraph":
+        """Return the graph without nodes for more samples of `whole`, first those of this one, which is used up."""
+        known = self.model.samples
+        graph = self._at(whole, sample)
+        graph.arrays.change_samples(np.arange(known), sample.size)
+        graph._add_regrets(whole.model.subset(sample[known:]), known)
+        return graph
+
+    def _at(self, whole: "BeliefGraph", sample: Array) -> "BeliefGraph":
+        """Return the graph with the model of some samples of `whole`."""
+        model = whole.model.subset(sample)
+        gaps = whole.gaps._replace(prob=model.prob, gap=np.ascontiguousarray(whole.gaps.gap[:, sample]))
+        return replace(self, model=model, potential=whole.potential[:, sample], gaps=gaps)
+
     def _add_regrets(self, fresh: UMDP, first: int) -> None:
         """Compute the regrets of all vectors in fresh samples, whose columns begin with `first`."""
         vectors = self.arrays.vectors

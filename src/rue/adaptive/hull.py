@@ -18,7 +18,7 @@ from rue.adaptive.belief_kernels import BLOCK, COUNTS, FIXED, FOLLOWERS, NONE, S
 from rue.adaptive.hull_kernels import ACTIONS, LINKS, OUTCOMES, POINTS, HullArrays
 from rue.adaptive.proof_kernels import Draft, lower_claims
 from rue.adaptive.sum_kernels import CANDIDATES, Program, count_links, link, list_hull_proof
-from rue.adaptive.vector_kernels import Trial, answer, backup_upper, follow_trials, scan_points
+from rue.adaptive.vector_kernels import answer, backup_upper, scan_points
 from rue.certificate import Certificate, margin, model_fingerprint
 
 # The most links of an outcome.
@@ -34,10 +34,10 @@ LEAST_REACH = 1e-9
 SWEEPS, RISE = 5, 1e-4
 # Where no point was added: this many backups, until no bound rises by this fraction.
 MANY_BACKUPS, LEAST_RISE = 500_000, 1e-9
-# Batches of trials for which the vectors that were best in one are not pruned.
-KEPT = 50
 # Outcomes or points that are done before another thread has started, and between two looks at the clock.
 SMALL, AT_ONCE = 64, 20_000
+# Numbers that are read in a round for each outcome, besides those for sums.
+ROUND_NUMBERS = 500.0
 # Rows of each group at the start.
 START: dict[int | str, int] = {POINTS: 1024, ACTIONS: 1024, OUTCOMES: 4096}
 # By how much arrays grow, if there is memory for it.
@@ -51,14 +51,15 @@ class Hull:
     graph: BeliefGraph
     arrays: HullArrays
     root: int = NONE
+    belief: Array = field(default_factory=lambda: np.zeros(0))  # of the root
     order: Array = field(default_factory=lambda: np.zeros(0, np.int32))  # all points, the oldest first
+    numbers: float = 0.0  # that have been read, an estimate
     out_of_time: Callable[[], object] = lambda: None  # asked between parts of long work
 
     @classmethod
-    def build(cls, graph: BeliefGraph) -> "Hull":
-        """Return a hull without points."""
-        samples = graph.model.samples
-        links = min(samples, MOST_LINKS)
+    def build(cls, graph: BeliefGraph, most_samples: int) -> "Hull":
+        """Return a hull without points. It may be extended to `most_samples`."""
+        samples, links = graph.model.samples, min(most_samples, MOST_LINKS)
         sizes: dict[int | str, int] = {COUNTS: LINKS + 1, STATES: graph.model.graph.states, **START}
         sizes[LINKS] = links * START[OUTCOMES]
         arrays = {
@@ -71,6 +72,13 @@ class Hull:
         graph.others = hull._rows
         graph.other_bytes = hull.bytes
         return hull
+
+    def extend(self, graph: BeliefGraph) -> None:
+        """Go on with a graph for more samples, in which the points have no weight."""
+        weight = np.zeros((self.arrays.weight.shape[0], graph.model.samples))
+        weight[:, : self.graph.model.samples] = self.arrays.weight
+        self.graph, self.arrays = graph, self.arrays._replace(weight=weight)
+        graph.other_bytes = self.bytes
 
     @property
     def lower(self) -> float:
@@ -104,9 +112,10 @@ class Hull:
 
     def move(self, belief: Array) -> None:
         """Make the initial state with a belief the root."""
+        self.belief = np.array(belief)
         self.graph.set_belief(belief)
         initial = np.array([self.graph.model.graph.initial], np.int32)
-        place, _ = self._add(initial, self.graph.belief[None])
+        place, _ = self._add(initial, self.belief[None])
         self.root = int(place[0])
         self._open_best(place)
         self._relax(self.order[::-1].copy())
@@ -119,6 +128,7 @@ class Hull:
         kernel.flow(self.arrays, self.order, self.root)
         reached = self.order[self.arrays.point["reach"][self.order] > LEAST_REACH]
         most = max(LEAST_MOST, int(MOST * self.points))
+        self.numbers += ROUND_NUMBERS * float(self.arrays.used[OUTCOMES])
         outcome, excess, _ = self._outcomes(reached)
         self._link(_largest(outcome, excess, LINK_PART, LINK_MOST * most))
         outcome, _, missing = self._outcomes(reached)
@@ -155,6 +165,8 @@ class Hull:
 
     def _link(self, chosen: Array) -> None:
         """Link outcomes anew, as long as there is time."""
+        number = self.arrays.at_state["number"][self.arrays.outcome["state"][chosen]]
+        self.numbers += float(number.sum()) * self.graph.model.samples
         for first in range(0, chosen.size, AT_ONCE):
             if self.out_of_time():
                 break
@@ -188,16 +200,6 @@ class Hull:
         graph = self.graph
         graph.make_room({VECTORS: 2 * BLOCK, FOLLOWERS: int(graph.outcomes.max(initial=1))})
         return float(answer(graph.gaps, graph.arrays.vectors, graph.model.graph.initial, np.array(belief)))
-
-    def follow_trials(self, belief: Array, draw: Array, most: float) -> None:
-        """Add vectors at beliefs that simulated histories meet, until about `most` numbers have been read."""
-        graph, (_, steps) = self.graph, draw.shape
-        longest = int(graph.outcomes.max(initial=1))
-        graph.make_room({VECTORS: graph.in_blocks(draw.size), FOLLOWERS: draw.size * longest})
-        graph.batch += 1
-        room = (np.empty(steps, np.int64), np.empty(steps, np.int64), np.empty((steps + 1, belief.size)))
-        trial, initial = Trial(*room, graph.batch + KEPT), graph.model.graph.initial
-        follow_trials(graph.gaps, graph.arrays.vectors, initial, np.array(belief), draw, trial, most)
 
     def _extend(self, chosen: Array) -> Array:
         """Make outcomes points, unless there are such points; return the new ones."""
@@ -247,8 +249,11 @@ class Hull:
                 self.arrays = self.arrays._replace(**{name: larger})
         self.graph.other_bytes = self.bytes
 
-    def certificate(self, objective: str, root: int) -> tuple[Certificate, float]:
-        """Return the proof of the lower bound of a root, and the bound that it proves."""
+    def certificate(self, objective: str, root: int, whole: BeliefGraph, sample: Array) -> tuple[Certificate, float]:
+        """Return the proof of the lower bound of a root for the samples of a whole graph, and the bound that it proves.
+
+        `sample[K]` are the numbers that the samples of the hull have there.
+        """
         graph, arrays, own = self.graph, self.arrays, self.graph.model.graph
         at_state = np.diff(own.trans_ptr[own.choice_ptr])  # [S] outcomes of all choices
         links = int(count_links(arrays))
@@ -265,11 +270,13 @@ class Hull:
         follow = np.where(follow < NONE, count - 2 - follow, follow).astype(np.int32)
         state, weight, value = arrays.point["state"][point], arrays.weight[point], arrays.lower[point]
         follow_ptr = np.concatenate(([0], np.cumsum(at_state[state])))
-        safe = 1.0 - max(2 * margin(graph.model, arrays.links), 1e-13)
+        safe = 1.0 - max(2 * margin(whole.model, arrays.links), 1e-13)
         draft = Draft(state, weight, value, follow, follow_ptr, sum_ptr, sum_point, sum_share)
         lower_claims(graph.gaps, draft, safe)
-        about = (objective, model_fingerprint(graph.model), 0.0, graph.potential)
-        proof = Certificate(*about, state, weight, value, follow, sum_ptr, sum_point, sum_share)
+        about = (objective, model_fingerprint(whole.model), 0.0, whole.potential)
+        every = np.zeros((count, whole.model.samples))
+        every[:, sample] = weight
+        proof = Certificate(*about, state, every, value, follow, sum_ptr, sum_point, sum_share)
         return proof, float(value[0])
 
 

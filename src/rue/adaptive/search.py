@@ -53,13 +53,14 @@ from rue.adaptive.free_moves import Merged, merge_free
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_search import HullSearch, policy_seconds
 from rue.adaptive.portfolio import MEAN_METHODS, METHODS, start_policies
+from rue.adaptive.root_game import RootGame
 from rue.adaptive.verified import verified
 from rue.certificate import Certificate
 from rue.compilation import HULL
 from rue.controllers import handed_over
 from rue.fallbacks import infeasible, no_policy_reaches, wandering
 from rue.judge import Evaluation, ends_from, judge
-from rue.matrix_game import GameSolution, solve_game
+from rue.matrix_game import solve_game
 from rue.model import UMDP, typical_cost
 from rue.policy import Policy
 from rue.recursion.one_step import policy_at_hand
@@ -97,8 +98,6 @@ PROOF_BACKUPS = 2.0
 GAME_ROUNDS, STALE, STALE_CLOSED, SHRINK = 10, 100, 20, 0.9
 # What a policy may lose, as a part of its regret, to be safe in worlds that are none of the samples: nothing.
 SPARE = 1e-9
-# Vectors in a game.
-COLUMNS = 300
 # Regrets beyond this are infinite.
 INFINITE = 1e80
 
@@ -244,9 +243,7 @@ class AdaptiveSearch:
     written: bool = True  # whether the proof of the lower bound has been written
     proof: Certificate | None = None  # the best one so far
     proof_value: float = -np.inf
-    game: GameSolution | None = None
-    vectors: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [K, J] of those vectors
+    game: RootGame = field(init=False)
     waiting: Iterator[tuple[str, Policy]] = field(default_factory=lambda: iter(()))  # policies of other methods
     policy_seconds: float = 0.0  # estimate: until the policy is judged
     proof_seconds: float = 0.0  # estimate: until the proof is verified
@@ -257,9 +254,13 @@ class AdaptiveSearch:
     hull: Hull | None = None  # once it has taken over
     beliefs: int = 0  # of the graph before that
     hull_root: int = NONE  # the point of the hull that proves the lower bound; NONE if it is not of the hull
+    hull_sample: Array = field(default_factory=lambda: np.zeros(0, np.int64))  # the samples of the hull
     finite_tried: bool = False
     earlier: tuple[Part, Certificate] | None = None  # the proof of the lower bound, if it is one for other samples
     stage: str = "adaptive"
+
+    def __post_init__(self) -> None:
+        self.game = RootGame(self.part, self.graph, self.offset)
 
     @classmethod
     def start(cls, part: Part, values: OptimalValues, objective: str, memory: float, run: Run) -> "AdaptiveSearch":
@@ -286,6 +287,7 @@ class AdaptiveSearch:
         """Return a search on other samples that goes on from here: those that stay, in order, and then new ones."""
         if np.array_equal(self.part.sample, part.sample):  # to a smaller gap
             self.part, self.run = part, run
+            self.game.part = part
             return self
         self.write_proof()
         kept = np.flatnonzero(np.isin(self.part.sample, part.sample))
@@ -307,7 +309,7 @@ class AdaptiveSearch:
     @property
     def upper(self) -> float:
         """The value of the game."""
-        return self.game.value if self.game is not None else np.inf
+        return self.game.value
 
     def add_policies(self, methods: float) -> None:
         """Add the start policies of some more methods; those of the samples come first."""
@@ -338,7 +340,7 @@ class AdaptiveSearch:
     def _close_gap(self, gap: float) -> Status | None:
         """Search in the graph; return why it ended, or None if the hull shall go on."""
         self.update_game()
-        self.graph.move(self.mixed(self.dual()) if self.anchor is None else self._next_belief())
+        self.graph.move(self.mixed(self.game.dual) if self.anchor is None else self._next_belief())
         rounds, gaps = 0, [np.inf]
         many, wide = GRAPH_BELIEFS * min(1.0, FEW_SAMPLES / self.model.samples), np.inf
         while True:
@@ -417,22 +419,10 @@ class AdaptiveSearch:
             self.lower, self.anchor, self.written = max(low, 0.0), self.graph.belief, False
 
     def update_game(self, estimate: bool = True) -> None:
-        """Solve the game over the vectors at the initial state: of many, the last mixture, the newest and the best.
-
-        With `estimate` the time that its policy takes is estimated.
-        """
-        self.vectors, regret = self.graph.root_vectors()
-        if self.vectors.size > COLUMNS and self.graph.belief.size:
-            wanted = np.isin(self.vectors, self.graph.favourites)
-            wanted[: COLUMNS // 2] = True  # the newest
-            wanted[np.argsort(regret @ self.graph.belief, kind="stable")[: COLUMNS // 2]] = True
-            self.vectors, regret = self.vectors[wanted], regret[wanted]
-        self.matrix = np.maximum((regret + self.offset).T, 0.0)
-        self.game = solve_game(self.matrix, self.part.cap, ties=False) if self.vectors.size else None
-        if self.game is not None:
-            self.graph.favourites = self.vectors[self.game.weight > 0]
-            if estimate and self.run.seconds_left < np.inf:
-                self.policy_seconds = self._seconds_of(self.graph.size_of(self.graph.favourites))
+        """Solve the game at the root; with `estimate`, estimate the time that its policy takes."""
+        self.game.update()
+        if estimate and self.game.solution is not None and self.run.seconds_left < np.inf:
+            self.policy_seconds = self._seconds_of(self.graph.size_of(self.graph.favourites))
 
     def _seconds_of(self, following: int) -> float:
         """Estimate the time to make a policy with this many next nodes and to judge it, twice.
@@ -461,27 +451,12 @@ class AdaptiveSearch:
         enough = max(part * self.slack, CLOSED_COST * self.scale)
         return upper - lower <= max(gap, CLOSED) * upper or upper - lower <= enough
 
-    def dual(self) -> Array:  # [K]
-        """Return the belief at which the known vectors have the largest regret."""
-        return self.game.belief if self.game is not None else self.part.centre
-
     def _next_belief(self) -> Array:  # [K]
         """Go from the belief of the lower bound towards the dual, until the known vectors leave enough room."""
         assert self.anchor is not None
-        if self.game is None:
-            return self.mixed(self.dual())
-        return self.mixed(self.toward_dual(self.anchor, self.lower + LEVEL * (self.upper - self.lower)))
-
-    def toward_dual(self, belief: Array, wanted: float) -> Array:  # [K]
-        """Go from a belief towards the dual, until all known vectors have this regret at least."""
-        dual, near, far = self.dual(), 0.0, 1.0
-        for _ in range(30):
-            middle = 0.5 * (near + far)
-            if (((1 - middle) * belief + middle * dual) @ self.matrix).min() >= wanted:
-                far = middle
-            else:
-                near = middle
-        return np.asarray((1 - far) * belief + far * dual)
+        if self.game.solution is None:
+            return self.mixed(self.game.dual)
+        return self.mixed(self.game.toward_dual(self.anchor, self.lower + LEVEL * (self.upper - self.lower)))
 
     def mixed(self, belief: Array) -> Array:  # [K]
         """Mix a little of the belief in the middle in."""
@@ -506,7 +481,7 @@ class AdaptiveSearch:
         """Return the best proof, verified: that of the graph if rounding is in the way of the hull's."""
         self.write_proof()
         if self.hull is not None and self.hull_root != NONE:
-            proof, low = self.hull.certificate(self.objective, self.hull_root)
+            proof, low = self.hull.certificate(self.objective, self.hull_root, self.graph, self.hull_sample)
             low += float(self.offset @ proof.belief)
             if (self.proof is None and self.earlier is None) or low > self.proof_value:
                 found = verified(self.part, proof, self.run)
@@ -520,7 +495,7 @@ class AdaptiveSearch:
     def _judged_policy(self) -> tuple[Policy, Evaluation]:
         """Return the best mixture as a controller, judged; a policy that needs no search if none is finite."""
         self.update_game()
-        known, matrix = self.vectors, self.matrix
+        known, matrix = self.game.vectors, self.game.matrix
         if not known.size:
             policy = policy_at_hand(self.model, None, self.run)
             return policy, self._judge(policy)

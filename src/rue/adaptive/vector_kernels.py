@@ -26,11 +26,14 @@ from rue.adaptive.belief_kernels import (
     _add_vector,
     _best_vector,
     _dot,
+    _older,
     _scan_vectors,
     layout,
 )
 from rue.adaptive.hull_kernels import _set_weight, helper, kernel
 
+# Weights of one state for which the best vectors are found together.
+TOGETHER = 16
 # A trial ends where the regret that is left is this part of that at the start; a vector is added where it is lower by
 # this fraction.
 LEAST_VALUE, LEAST_GAIN = 1e-3, 0.005
@@ -166,6 +169,73 @@ def answer(model, vectors, s, weight):
         return np.inf
     _add_answer(model, vectors, s, c, weight, np.inf, alpha, scratch)
     return value
+
+
+@kernel("VectorLists l1 f2 l1 f1 l1")
+def find_vectors(vectors, state, weight, order, value, vector):
+    """Find the best vectors of states for weights, which are listed in the order of their states.
+
+    Weights of the same state are compared with a vector together. Different ones may be done at the same time.
+    """
+    samples = weight.shape[1]
+    turned = np.empty((samples, TOGETHER))
+    total = np.empty(TOGETHER)
+    first = 0
+    while first < order.size:
+        s = state[order[first]]
+        last = first + 1
+        while last < order.size and last < first + TOGETHER and state[order[last]] == s:
+            last += 1
+        if vectors.at_state[s].number > 0:
+            for i in range(first, last):
+                value[order[i]] = np.inf
+                for k in range(samples):
+                    turned[k, i - first] = weight[order[i], k]
+            _find_together(vectors, s, turned, total, order[first:last], value, vector)
+        first = last
+
+
+@helper
+def _find_together(vectors, s, turned, total, order, value, vector):
+    """Find the best vectors of one state for a few weights, which are the columns of `turned`."""
+    number = order.size
+    at = np.int64(vectors.at_state[s].newest)
+    for _ in range(vectors.at_state[s].number):
+        for i in range(number):
+            total[i] = 0.0
+        for k in range(turned.shape[0]):
+            regret = vectors.alpha[np.uint64(at), k]
+            for i in range(number):
+                total[i] += regret * turned[k, i]
+        for i in range(number):
+            if total[i] < value[order[i]]:
+                value[order[i]] = total[i]
+                vector[order[i]] = at
+        at = _older(vectors.vector, at)
+
+
+@kernel("GapModel VectorLists l1 l1 l1 l1 f1 f2 float int")
+def back_up_tree(model, vectors, state, choice, child, vector, value, weight, gain, lasts):
+    """Give expanded nodes the vectors of their choices and children, if they are better by `gain`, children first.
+
+    Return how many nodes are left when there is no room.
+    """
+    alpha = np.empty(weight.shape[1])
+    for i in range(state.size - 1, -1, -1):
+        c = choice[i]
+        if c == NONE:
+            continue
+        if not _has_room(model, vectors, c):
+            return i
+        for j in range(model.trans_ptr[c + 1] - model.trans_ptr[c]):
+            vectors.follower[vectors.used[FOLLOWERS] + j] = vector[child[i] + j]
+        _combine(model, vectors, c, alpha)
+        total = _dot(weight[i], alpha)
+        if total < value[i] - gain:
+            value[i] = total
+            vector[i] = _add_combined(model, vectors, state[i], c, alpha)
+            vectors.vector[vector[i]].lasts = lasts
+    return 0
 
 
 @kernel("GapModel VectorLists int f1 f2 Trial float")
