@@ -701,12 +701,18 @@ def test_no_part_of_a_file_is_taken_for_the_whole(tmp_path):
 SAME_WORDS = {
     "unknown method": (["solve", TINY, "--method", "averge"], lambda: parsing.parse_method("averge")),
     "unknown method among several": (["compare", TINY, "--methods", "reg,bst"], lambda: parsing.parse_method("bst")),
-    "unknown parameter": (["solve", TINY, "--set", "step=1"], lambda: parsing.parse_method("reg", {"step": 1})),
-    "steps": (["solve", TINY, "--set", "steps=0"], lambda: rue.Regret(steps=0)),
+    "unknown parameter": (
+        ["solve", TINY, "--method", "reg", "--set", "step=1"],
+        lambda: parsing.parse_method("reg", {"step": 1}),
+    ),
+    "steps": (["solve", TINY, "--method", "reg", "--set", "steps=0"], lambda: rue.Regret(steps=0)),
     "steps in the short form": (["solve", TINY, "--method", "cemr-s0"], lambda: rue.MyopicRegret(0, "stochastic")),
-    "options": (["solve", TINY, "--set", "options=stocastic"], lambda: rue.Regret(options="stocastic")),
-    "kappa": (["solve", TINY, "--set", "kappa=-1"], lambda: rue.Regret(kappa=-1)),
-    "kappa in words": (["solve", TINY, "--set", "kappa=small"], lambda: rue.Regret(kappa="small")),
+    "options": (
+        ["solve", TINY, "--method", "reg", "--set", "options=stocastic"],
+        lambda: rue.Regret(options="stocastic"),
+    ),
+    "kappa": (["solve", TINY, "--method", "reg", "--set", "kappa=-1"], lambda: rue.Regret(kappa=-1)),
+    "kappa in words": (["solve", TINY, "--method", "reg", "--set", "kappa=small"], lambda: rue.Regret(kappa="small")),
     "prune": (["solve", TINY, "--method", "robust", "--set", "prune=no"], lambda: rue.WorstCase(prune="no")),
     "seconds": (["solve", TINY, "--seconds", -1], lambda: rue.Limits(seconds=-1.0)),
     "seconds of a comparison": (["compare", TINY, "--seconds", "nan"], lambda: rue.Limits(seconds=math.nan)),

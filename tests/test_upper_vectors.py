@@ -10,10 +10,10 @@ from models import Shape, umdps
 import rue
 from rue.active import Part
 from rue.adaptive import corners, search
+from rue.adaptive.answers import add_trials
 from rue.adaptive.belief_graph import BeliefGraph
 from rue.adaptive.belief_kernels import HUGE, NONE
 from rue.adaptive.corner_kernels import GAIN, sweep
-from rue.adaptive.hull import Hull
 from rue.adaptive.portfolio import start_policies
 from rue.controllers import stationary_choices
 from rue.solution import Run
@@ -40,9 +40,9 @@ def started(model: rue.UMDP) -> BeliefGraph:
 
 def follow(graph: BeliefGraph, batches: int) -> None:
     """Follow trials from the belief in the middle."""
-    hull, draw = Hull.build(graph), np.random.default_rng(0)
+    draw = np.random.default_rng(0)
     for _ in range(batches):
-        hull.follow_trials(graph.belief, draw.random((20, 50)), math.inf)
+        add_trials(graph, graph.belief, draw.random((20, 50)), math.inf)
 
 
 def assert_true_regrets(graph: BeliefGraph) -> None:

@@ -104,7 +104,7 @@ def sample_domain(
 def read_model(text: str, options: FileOptions = NO_OPTIONS) -> UMDP:
     """Return the model in a file, or draw one from a domain: `disaster:width=8,height=8,samples=15,seed=1`."""
     if not _is_domain(text):
-        return cast(UMDP, _read(text, UMDP, "model", options=options))
+        return cast(UMDP, _read(text, UMDP, "model", given=options))
     if options != NO_OPTIONS:
         raise BadInput(f"a goal, a reward or constants are given for the domain {text}; expected them for a file")
     name, _, rest = text.partition(":")
@@ -229,8 +229,8 @@ def _domain_settings(text: str) -> dict[str, Any]:
     return parse_settings(part for part in text.split(",") if part)
 
 
-def _read(path: str, wanted: Any, what: str, graph: Graph | None = None, options: FileOptions = NO_OPTIONS) -> Any:
-    thing = load(path, graph, **options._asdict())
+def _read(path: str, wanted: Any, what: str, graph: Graph | None = None, given: FileOptions = NO_OPTIONS) -> Any:
+    thing = load(path, graph, **given._asdict())
     if not isinstance(thing, wanted):
         raise BadInput(f"{path}: it holds a {type(thing).__name__}; expected a {what}")
     return thing

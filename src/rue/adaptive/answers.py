@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rue._arrays import Array
+from rue.adaptive.belief_graph import BeliefGraph
 from rue.adaptive.belief_kernels import FOLLOWERS, VECTORS
 from rue.adaptive.policy_tree import KEPT, PolicyTree
 from rue.adaptive.vector_kernels import Trial, follow_trials
@@ -64,14 +65,8 @@ class Answers:
         self.belief, self.reached = belief, float(tree.value[0] + search.offset @ belief)
 
     def follow_trials(self, belief: Array, most: float) -> None:
-        """Add vectors at beliefs that simulated histories meet, until about `most` numbers have been read."""
-        graph, longest = self.search.graph, int(self.search.graph.outcomes.max(initial=1))
-        graph.make_room({VECTORS: graph.in_blocks(TRIALS * STEPS), FOLLOWERS: TRIALS * STEPS * longest})
-        graph.batch += 1
-        room = (np.empty(STEPS, np.int64), np.empty(STEPS, np.int64), np.empty((STEPS + 1, belief.size)))
-        trial, initial = Trial(*room, graph.batch + KEPT), graph.model.graph.initial
-        draw = self.random.random((TRIALS, STEPS))
-        follow_trials(graph.gaps, graph.arrays.vectors, initial, np.array(belief), draw, trial, most)
+        """Follow trials from a belief, until about `most` numbers have been read."""
+        add_trials(self.search.graph, belief, self.random.random((TRIALS, STEPS)), most)
 
     def _next_belief(self) -> Array:  # [K]
         """Return the belief nearest to the last one at which all known vectors are above the level."""
@@ -80,3 +75,13 @@ class Answers:
             return search.mixed(search.game.dual)
         level = self.reached + LEVEL * (search.upper - self.reached)
         return search.mixed(search.game.nearest(self.belief, level))
+
+
+def add_trials(graph: BeliefGraph, belief: Array, draw: Array, most: float) -> None:
+    """Add vectors at beliefs that simulated histories meet, a row of `draw` each, until `most` numbers are read."""
+    (_, steps), longest = draw.shape, int(graph.outcomes.max(initial=1))
+    graph.make_room({VECTORS: graph.in_blocks(draw.size), FOLLOWERS: draw.size * longest})
+    graph.batch += 1
+    room = (np.empty(steps, np.int64), np.empty(steps, np.int64), np.empty((steps + 1, belief.size)))
+    trial, initial = Trial(*room, graph.batch + KEPT), graph.model.graph.initial
+    follow_trials(graph.gaps, graph.arrays.vectors, initial, np.array(belief), draw, trial, most)

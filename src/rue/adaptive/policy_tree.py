@@ -16,7 +16,7 @@ from rue._arrays import Array, ranges
 from rue._threads import in_parts
 from rue.adaptive.belief_graph import BeliefGraph
 from rue.adaptive.belief_kernels import FOLLOWERS, NONE, VECTORS
-from rue.adaptive.vector_kernels import back_up_tree, find_vectors
+from rue.adaptive.vector_kernels import TreeNodes, back_up_tree, find_vectors
 
 # The part of the open nodes that are expanded at a time.
 PART = 0.25
@@ -106,7 +106,5 @@ class PolicyTree:
         graph.make_room({VECTORS: graph.in_blocks(int(expanded.sum())), FOLLOWERS: length})
         graph.batch += 1
         gain = LEAST_GAIN * float(self.value[0])
-        back_up_tree(
-            graph.gaps, graph.arrays.vectors, self.state, self.choice, self.child, self.vector, self.value, self.weight,
-            gain, graph.batch + KEPT,
-        )  # fmt: skip
+        nodes = TreeNodes(self.state, self.weight, self.value, self.vector, self.choice, self.child)
+        back_up_tree(graph.gaps, graph.arrays.vectors, nodes, gain, graph.batch + KEPT)

@@ -48,6 +48,18 @@ class Trial(NamedTuple):
     lasts: Annotated[int, "int", FIXED]  # the batch of trials until which the vectors that were met are not pruned
 
 
+class TreeNodes(NamedTuple):
+    """The nodes of a tree of histories, parents before children."""
+
+    state: Annotated[Array, "l1", FIXED]
+    weight: Annotated[Array, "f2", FIXED]
+    value: Annotated[Array, "f1", FIXED]  # regret of the best known vector
+    vector: Annotated[Array, "l1", FIXED]
+    choice: Annotated[Array, "l1", FIXED]  # NONE if it is not expanded
+    child: Annotated[Array, "l1", FIXED]  # the first one
+
+
+declare(TreeNodes, " ".join(word for word, _ in layout(TreeNodes).values()))
 declare(Trial, " ".join(word for word, _ in layout(Trial).values()))
 
 
@@ -214,27 +226,27 @@ def _find_together(vectors, s, turned, total, order, value, vector):
         at = _older(vectors.vector, at)
 
 
-@kernel("GapModel VectorLists l1 l1 l1 l1 f1 f2 float int")
-def back_up_tree(model, vectors, state, choice, child, vector, value, weight, gain, lasts):
+@kernel("GapModel VectorLists TreeNodes float int")
+def back_up_tree(model, vectors, tree, gain, lasts):
     """Give expanded nodes the vectors of their choices and children, if they are better by `gain`, children first.
 
     Return how many nodes are left when there is no room.
     """
-    alpha = np.empty(weight.shape[1])
-    for i in range(state.size - 1, -1, -1):
-        c = choice[i]
+    alpha = np.empty(tree.weight.shape[1])
+    for i in range(tree.state.size - 1, -1, -1):
+        c = tree.choice[i]
         if c == NONE:
             continue
         if not _has_room(model, vectors, c):
             return i
         for j in range(model.trans_ptr[c + 1] - model.trans_ptr[c]):
-            vectors.follower[vectors.used[FOLLOWERS] + j] = vector[child[i] + j]
+            vectors.follower[vectors.used[FOLLOWERS] + j] = tree.vector[tree.child[i] + j]
         _combine(model, vectors, c, alpha)
-        total = _dot(weight[i], alpha)
-        if total < value[i] - gain:
-            value[i] = total
-            vector[i] = _add_combined(model, vectors, state[i], c, alpha)
-            vectors.vector[vector[i]].lasts = lasts
+        total = _dot(tree.weight[i], alpha)
+        if total < tree.value[i] - gain:
+            tree.value[i] = total
+            tree.vector[i] = _add_combined(model, vectors, tree.state[i], c, alpha)
+            vectors.vector[tree.vector[i]].lasts = lasts
     return 0
 
 
