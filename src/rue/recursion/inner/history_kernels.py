@@ -70,7 +70,7 @@ def plans_of_tables(model, layers, tables, choice, mixtures, walk, number):
             mixtures.plan[node] = c
             node += 1
             _take(model, walk, level, c)
-            level = _next_node(model, walk, level)
+            level = _next_node(model, walk, level, np.int64(0))
 
 
 @kernel("l1 OptionArrays SlotLayers Mixtures OptionRows HistoryWalk i1")

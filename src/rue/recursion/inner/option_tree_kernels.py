@@ -224,9 +224,12 @@ def _next_outcome(model, walk, level):
 
 
 @inlined
-def _next_node(model, walk, level):
-    """Move to the next history of a pure tree, depth first; return its level, or −1 after the last."""
-    while level >= 0:
+def _next_node(model, walk, level, first):
+    """Move to the next history of a pure tree whose root is at level `first`, depth first; return its level.
+
+    After the last one that is `first` − 1.
+    """
+    while level >= first:
         if level == model.steps - 1 or not _next_outcome(model, walk, level):
             level -= 1
         elif walk.state[level + 1] != model.goal:
@@ -333,12 +336,20 @@ def _best_tree(tree, root, steps):
 @helper
 def _plan_cost(tree, root, is_new, plan, column):
     """Write the cost of a plan in each sample to `column`; a new plan is first written from what `_best_tree` found."""
-    model, walk = tree.model, tree.walk
     column[:] = 0.0
-    walk.held[0, :] = 1.0
-    level = _start(walk, root)
+    tree.walk.held[0, :] = 1.0
+    _add_plan_cost(tree, root, np.int64(0), is_new, plan, column)
+
+
+@helper
+def _add_plan_cost(tree, root, first, is_new, plan, column):
+    """Add the cost of a plan that begins at level `first`, with the weights in `walk.held[first]`, to `column`."""
+    model, walk = tree.model, tree.walk
+    walk.state[first] = root
+    walk.place[first] = 0
+    level = first
     node = 0
-    while level >= 0:
+    while level >= first:
         if is_new:
             plan[node] = tree.best.taken[walk.place[level]]
         choice = np.int64(plan[node])
@@ -351,8 +362,8 @@ def _plan_cost(tree, root, is_new, plan, column):
                 _place_outcomes(model, walk, level, model.steps - level)
         for k in range(column.size):
             column[k] += walk.held[level, k] * cost[choice, k]
-        level = _next_node(model, walk, level)
-        if is_new and level >= 0:
+        level = _next_node(model, walk, level, first)
+        if is_new and level >= first:
             _place_outcome(model, walk, level - 1, model.steps - level + 1)
 
 

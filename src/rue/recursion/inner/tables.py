@@ -11,6 +11,7 @@ import numpy as np
 
 from rue._arrays import Array, pointers
 from rue.controllers import Part
+from rue.recursion.inner.last_time_kernels import Beliefs, LastTime, TableSearch
 from rue.recursion.inner.matrix_kernels import COLUMNS
 from rue.recursion.inner.mixed_table_kernels import MixedMemory, TimeColumns, TimeCosts, improve_mixed_tables
 from rue.recursion.inner.node_kernels import GraphView, table_nodes
@@ -18,7 +19,7 @@ from rue.recursion.inner.option_set import OptionSet, new_game
 from rue.recursion.inner.option_tree import OptionTree
 from rue.recursion.inner.option_tree_kernels import Round, Tables
 from rue.recursion.inner.table_kernels import Flow, table_rows
-from rue.recursion.inner.table_search_kernels import Beliefs, LastTime, TableMemory, TableSearch, improve_tables
+from rue.recursion.inner.table_search_kernels import TableMemory, improve_tables
 from rue.solution import Run
 
 # Nodes after which the search at a root gives up, at first: so that no root keeps all others waiting.
@@ -122,11 +123,14 @@ class DeterministicTables(OptionSet):
             best_pick=np.empty((steps, widest), np.int64),
             options=np.empty((steps, widest), np.int64),
             option=np.empty((steps, widest, most), np.int64),
-            bound=np.empty((steps, widest, most)),
-            suffix=np.empty((steps, widest + 1)),
-            gathered=np.empty((steps, widest + 1)),
+            order=np.empty((steps, widest), np.int64),
+            first=np.zeros(steps, np.int64),
+            rank=np.empty((steps, widest, most), np.int64),
+            extra=np.empty((steps, widest, most)),
+            bound=np.empty((steps, widest + 1)),
             pointer=np.zeros((steps, widest + 1), np.int64),
             depth=np.zeros(steps, np.int64),
+            belief=np.empty((steps, widest + 1, samples)),
             occupancy=np.empty((steps, widest, samples)),
             base=np.empty((steps, samples)),
         )
@@ -134,8 +138,8 @@ class DeterministicTables(OptionSet):
             cost=np.empty((widest, most, samples)),
             partial=np.empty((widest + 1, samples)),
             lowest=np.empty((widest + 1, samples)),
-            order=np.empty(widest, np.int64),
             spread=np.empty(widest),
+            total=np.empty(samples),
         )
         best = self.new_search()
         return TableMemory(
@@ -143,7 +147,7 @@ class DeterministicTables(OptionSet):
             best=best,
             search=search,
             last=last,
-            beliefs=Beliefs(np.empty(samples), np.empty(samples), np.empty(samples)),
+            beliefs=Beliefs(*np.empty((4, samples))),
             flow=self._flow(),
             plan=np.empty(best.taken.size, np.int32),
             column=np.empty(samples),
