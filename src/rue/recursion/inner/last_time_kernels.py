@@ -35,12 +35,12 @@ probability of a slot, `base` the cost paid before a time, in each sample.
 """
 declare(TableSearch, "i2 l1 l2 l2 l2 l2 l3 l2 l1 l3 f3 f2 l2 l1 f3 f3 f2")
 
-LastTime = namedtuple("LastTime", "cost partial lowest spread total")
+LastTime = namedtuple("LastTime", "cost partial lowest highest spread total")
 LastTime.__doc__ = """The branching at the last time, in each sample: the cost of each choice, and sums of those picked.
 
-Also lower bounds on the sums of the others, how much the vectors of a slot differ, and a sum.
+Also bounds on the sums of the others, how much the vectors of a slot differ, and a sum.
 """
-declare(LastTime, "f3 f2 f2 f1 f1")
+declare(LastTime, "f3 f2 f2 f2 f1 f1")
 
 Beliefs = namedtuple("Beliefs", "fixed trial better here")
 Beliefs.__doc__ = """The belief of a root, the one that is tried, and the best one so far; also the weights of a history."""
@@ -168,7 +168,8 @@ def _order_sum(search, last, time, best):
     The others are added to the sum of what is decided.
     """
     order, options, option, pick = search.order[time], search.options[time], search.option[time], search.pick[time]
-    cost, lowest, decided, belief = last.cost, last.lowest, last.partial[0], search.belief[time, 0]
+    cost, lowest, highest = last.cost, last.lowest, last.highest
+    decided, belief = last.partial[0], search.belief[time, 0]
     samples = belief.size
     size = np.int64(0)
     for w in range(search.active[time]):
@@ -197,26 +198,49 @@ def _order_sum(search, last, time, best):
             for k in range(samples):
                 decided[k] += cost[w, 0, k]
     lowest[size, :] = 0.0
+    highest[size, :] = 0.0
     for j in range(size - 1, -1, -1):
         w = order[j]
         for k in range(samples):
-            low = np.inf
+            low, high = np.inf, 0.0
             for a in range(options[w]):
                 low = min(low, cost[w, a, k])
+                high = max(high, cost[w, a, k])
             lowest[j, k] = lowest[j + 1, k] + low
+            highest[j, k] = highest[j + 1, k] + high
     return size
 
 
-@inlined
+@helper
 def _rank_vectors(search, last, time, depth):
-    """Sort the choices of the next slot at a node of the last time by their cost under its belief."""
+    """Sort the choices of the next slot at a node of the last time by their cost under its belief.
+
+    One that costs no less than another in any sample that counts need not be tried: those do not count whose sum stays
+    below the bound of the node whatever is picked.
+    """
     w = search.order[time, depth]
-    belief = search.belief[time, depth]
-    for a in range(search.options[time, w]):
+    belief, rank, extra = search.belief[time, depth], search.rank[time, depth], search.extra[time, depth]
+    bound, cost = search.bound[time, depth], last.cost[w]
+    options = search.options[time, w]
+    for a in range(options):
         paid = 0.0
         for k in range(belief.size):
-            paid += belief[k] * last.cost[w, a, k]
-        _insert(search.rank[time, depth], search.extra[time, depth], a, a, paid)
+            paid += belief[k] * cost[a, k]
+        _insert(rank, extra, a, a, paid)
+    kept = np.int64(1)
+    for y in range(1, options):
+        is_worse = False
+        for x in range(kept):
+            if not is_worse:
+                is_worse = True
+                for k in range(belief.size):
+                    if cost[rank[x], k] > cost[rank[y], k]:
+                        is_worse = is_worse and last.partial[depth, k] + last.highest[depth, k] < bound
+        if not is_worse:
+            rank[kept], extra[kept] = rank[y], extra[y]
+            kept += 1
+    if kept < options:
+        extra[kept] = np.inf
     search.pointer[time, depth] = 0
 
 

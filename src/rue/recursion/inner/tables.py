@@ -23,7 +23,7 @@ from rue.recursion.inner.table_search_kernels import TableMemory, improve_tables
 from rue.solution import Run
 
 # Nodes after which the search at a root gives up, at first: so that no root keeps all others waiting.
-FIRST_BUDGET, BUDGET_GROWTH, LAST_BUDGET = 50_000, 10, 10**15
+FIRST_BUDGET, BUDGET_GROWTH, LAST_BUDGET = 2_000, 10, 10**15
 # A bound visits all histories: some seconds for this number.
 MOST_HISTORIES = 3e7
 # Tables that the alternation starts from.
@@ -138,6 +138,7 @@ class DeterministicTables(OptionSet):
             cost=np.empty((widest, most, samples)),
             partial=np.empty((widest + 1, samples)),
             lowest=np.empty((widest + 1, samples)),
+            highest=np.empty((widest + 1, samples)),
             spread=np.empty(widest),
             total=np.empty(samples),
         )
