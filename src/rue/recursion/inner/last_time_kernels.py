@@ -16,7 +16,7 @@ from rue.recursion.inner.matrix_kernels import _keep_positive
 from rue.recursion.inner.option_tree_kernels import _cheapest, _copy, _largest, _layer, helper
 
 # Steps towards a better belief: at first, and at each node.
-LAST_STEPS, LAST_NODE_STEPS = 12, 4
+LAST_STEPS, LAST_NODE_STEPS = 12, 2
 # Nodes between two checks whether to stop.
 NODES_PER_CHECK = 4096
 
@@ -43,8 +43,14 @@ Also bounds on the sums of the others, how much the vectors of a slot differ, an
 declare(LastTime, "f3 f2 f2 f2 f1 f1")
 
 Beliefs = namedtuple("Beliefs", "fixed trial better here")
-Beliefs.__doc__ = """The belief of a root, the one that is tried, and the best one so far; also the weights of a history."""
+Beliefs.__doc__ = (
+    """The belief of a root, the one that is tried, and the best one so far; also a history in each sample."""
+)
 declare(Beliefs, "f1 f1 f1 f1")
+
+NodeSearch = namedtuple("NodeSearch", "search last beliefs plan column")
+NodeSearch.__doc__ = """The memory of nodes: also a plan and its cost in each sample."""
+declare(NodeSearch, "TableSearch LastTime Beliefs i1 f1")
 
 
 @helper
@@ -91,19 +97,19 @@ def _place_slot(order, spread, count, w, width):
 
 
 @helper
-def _last_layer(tree, layers, i, search, last, beliefs, best, nodes):
+def _last_layer(tree, layers, i, node, best, nodes):
     """Find the best choices of the last time, given all others; return their cost if below `best`, else `best`.
 
     A few steps towards a better belief come first, which find or prune most of it.
     """
-    time = layers.steps - 1
+    search, last, time = node.search, node.last, layers.steps - 1
     _list_costs(tree, layers, i, search, last)
     _copy(search.base[time], last.partial[0])
-    best = _open_sum(layers, i, search, last, beliefs, np.int64(0), search.active[time], best)
+    best = _open_sum(layers, i, node, np.int64(0), search.active[time], best)
     if search.bound[time, 0] >= best:
         return best
     size = _order_sum(search, last, time, best)
-    return _branch(tree, layers, i, search, last, beliefs, size, best, nodes)
+    return _branch(tree, layers, i, node, size, best, nodes)
 
 
 @helper
@@ -124,14 +130,15 @@ def _list_costs(tree, layers, i, search, last):
 
 
 @helper
-def _open_sum(layers, i, search, last, beliefs, depth, size, best):
+def _open_sum(layers, i, node, depth, size, best):
     """Improve the belief of a node at the last time, and its bound; return the least cost found below `best`, or that.
 
     The first `depth` of `size` slots are decided, and `last.partial[depth]` is the sum of their costs.
     """
+    search, last, trial = node.search, node.last, node.beliefs.trial
     time = layers.steps - 1
     order, options, pick, cost = search.order[time], search.options[time], search.pick[time], last.cost
-    trial, total, decided = beliefs.trial, last.total, last.partial[depth]
+    total, decided = last.total, last.partial[depth]
     samples = trial.size
     _copy(search.belief[time, depth], trial)
     top = -np.inf
@@ -245,15 +252,15 @@ def _rank_vectors(search, last, time, depth):
 
 
 @helper
-def _branch(tree, layers, i, search, last, beliefs, size, best, nodes):
+def _branch(tree, layers, i, node, size, best, nodes):
     """Branch over `size` slots of the last time in order; return the least cost below `best`, else `best`."""
-    time = layers.steps - 1
+    search, last, time = node.search, node.last, layers.steps - 1
     order, options, pick, pointer = search.order[time], search.options[time], search.pick[time], search.pointer[time]
     rank, extra, bound, belief = search.rank[time], search.extra[time], search.bound[time], search.belief[time]
     cost, partial, lowest = last.cost, last.partial, last.lowest
-    samples = beliefs.trial.size
+    samples = node.column.size
     if size == 0:
-        return _open_sum(layers, i, search, last, beliefs, size, size, best)
+        return _open_sum(layers, i, node, size, size, best)
     j = np.int64(0)
     _rank_vectors(search, last, time, j)
     while j >= 0:
@@ -274,7 +281,7 @@ def _branch(tree, layers, i, search, last, beliefs, size, best, nodes):
             continue
         pick[w] = c
         _copy(belief[j], belief[j + 1])
-        best = _open_sum(layers, i, search, last, beliefs, j + 1, size, best)
+        best = _open_sum(layers, i, node, j + 1, size, best)
         if j + 1 < size and not bound[j + 1] >= best:
             j += 1
             _rank_vectors(search, last, time, j)

@@ -12,6 +12,7 @@ import numpy as np
 
 from rue._jit import declare, inlined
 from rue.recursion.inner.last_time_kernels import (
+    NodeSearch,
     _insert,
     _last_layer,
     _place_slot,
@@ -36,17 +37,13 @@ from rue.recursion.inner.option_tree_kernels import (
 from rue.recursion.inner.table_kernels import _table, _table_row
 
 # Steps towards a better belief: before the search, for options of two steps and of more, and at each node.
-FEW_ROOT_STEPS, ROOT_STEPS, NODE_STEPS = 8, 60, 6
+FEW_ROOT_STEPS, ROOT_STEPS, NODE_STEPS = 8, 60, 3
 
 TableMemory = namedtuple("TableMemory", "walk best search last beliefs flow plan column weight budget")
 TableMemory.__doc__ = (
     """Memory of the search: also a plan and its cost, the weights of a table, and a budget of nodes."""
 )
 declare(TableMemory, "HistoryWalk BestTree TableSearch LastTime Beliefs Flow i1 f1 f1 int")
-
-NodeSearch = namedtuple("NodeSearch", "search last beliefs plan column")
-NodeSearch.__doc__ = """The memory of nodes alone."""
-declare(NodeSearch, "TableSearch LastTime Beliefs i1 f1")
 
 
 @kernel("l1 OptionArrays SlotLayers Tables OptionRows Round Found TableMemory")
@@ -153,7 +150,7 @@ def _search(tree, layers, i, node, best, nodes):
             if time < steps - 1:
                 _copy(base[time], base[steps - 1])
                 _copy(belief[time, 0], belief[steps - 1, 0])
-            best = _last_layer(tree, layers, i, search, node.last, node.beliefs, best, nodes)
+            best = _last_layer(tree, layers, i, node, best, nodes)
             found = False
         elif opening:
             found = _open_layer(tree, layers, i, time, node, best, nodes)
