@@ -44,7 +44,9 @@ test: lint kernels
 	$(MAKE) --no-print-directory interpreted
 
 # Tests of kernels on small models, with the kernels as plain Python: numpy tells of a NaN that compiled code would hide.
-INTERPRETED := tests/test_structure.py tests/test_optimal.py tests/test_traps.py \
+INTERPRETED := tests/test_structure.py tests/test_optimal.py tests/test_traps.py tests/test_upper_vectors.py \
+	tests/test_sums.py::test_intervals_hold_exact_values tests/test_sums.py::test_few_samples_at_first \
+	tests/test_growth.py::test_a_grown_graph_is_that_of_all_samples \
 	tests/test_corpus.py --deselect tests/test_corpus.py::test_a_short_run_with_a_new_seed
 interpreted: setup
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(INTERPRETED)
