@@ -163,7 +163,7 @@ def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificat
 
 
 @dataclass(eq=False)
-class Evidence:
+class EvidenceFile:
     """The model, or what is in memory of a source, and once there is one, the solution: what shows a contradiction."""
 
     model: UMDP | None

@@ -26,6 +26,7 @@ import numpy as np
 
 from rue._arrays import Array, ranges
 from rue._check import index_array
+from rue._text import listed
 from rue.model import UMDP, Graph, check_model, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.structure import jointly_proper, proper_in, reaching_goal, robustly_proper, visited_states
@@ -136,20 +137,20 @@ class Diagnosis:
         return [self.model.sample_name(k) for k in samples]
 
     def _listed_samples(self, samples: Sequence[int]) -> str:
-        return f"sample{'' if len(samples) == 1 else 's'} {listed(self._samples(samples))}"
+        return f"sample{'' if len(samples) == 1 else 's'} {listed(self._samples(samples), MOST_NAMES)}"
 
     def _lost_in_words(self, lost: Lost) -> str:
         names = self._names(lost)
-        state, does = names["state"], listed(names["actions"])
+        state, does = names["state"], listed(names["actions"], MOST_NAMES)
         begin = f"In {self._listed_samples(lost.samples)} the policy"
         if lost.dead_end is None:
             return f"{begin} never reaches a goal from state {state} on, where it takes {does}."
-        end, safe = names["dead_end"], listed(names["safe"]) or "no action"
+        end, safe = names["dead_end"], listed(names["safe"], MOST_NAMES) or "no action"
         return f"{begin} may enter the dead end {end}: it takes {does} in state {state}. Safe there: {safe}."
 
     def _clash_in_words(self, clash: Clash) -> list[str]:
         names = self._names(clash)
-        state, safe, clashing = names["state"], listed(names["safe"]), self._listed_samples(clash.samples)
+        state, safe, clashing = names["state"], listed(names["safe"], MOST_NAMES), self._listed_samples(clash.samples)
         wrong = [
             f"{self.model.graph.action_name(action)} may lead into a dead end in {self._listed_samples(samples)}"
             for action, samples in clash.deadly
@@ -367,9 +368,3 @@ def _spread(nodes: int, start: Array, source: Array, target: Array) -> tuple[Arr
     edges.data[:] = 1  # several ways from one node to another are one
     order, before = breadth_first_order(edges, nodes)
     return order[1:], before
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names with commas between them; if there are many, the first ones and the number of the others."""
-    shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"]
-    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from rue._arrays import Array, pointers, read_only
 from rue._check import check_memory, frozen_array, in_all, index_array, one_index, text_path, whole_number
 from rue._check import seed as check_seed
+from rue._text import distinct
 from rue.build import Counts, from_counts
 from rue.errors import BadInput
 from rue.formats import endings, load
@@ -170,7 +171,7 @@ class Source:
     def from_model(cls, model: UMDP, block: int | None = None) -> "Source":
         """Return the samples of a model in memory, cut into blocks; weights and labels are those of the model."""
         size = _sizes(check_model(model).samples, block, model.graph)
-        return cls(model.graph, size, _Cut(model, pointers(size)), units=model.units)
+        return cls(model.graph, size, _PartsOfModel(model, pointers(size)), units=model.units)
 
     @property
     def samples(self) -> int:
@@ -190,7 +191,7 @@ class Source:
     @property
     def model(self) -> UMDP | None:
         """The model that is cut into blocks, if it is one."""
-        return self.draw.model if isinstance(self.draw, _Cut) else None
+        return self.draw.model if isinstance(self.draw, _PartsOfModel) else None
 
     def block(self, block: int) -> UMDP:
         """Draw a block."""
@@ -232,7 +233,7 @@ class Source:
                 whole = scenery.setdefault(name, np.full((self.graph.states, index.size), np.nan, np.float32))
                 whole[:, place] = values[:, own]
         model = UMDP(
-            self.graph, read_only(prob), read_only(cost), _distinct(label),
+            self.graph, read_only(prob), read_only(cost), tuple(distinct(label)),
             {name: values for name, values in scenery.items() if np.isfinite(values).all()},
             weight if weight.any() else None, self.units,
         )  # fmt: skip
@@ -324,7 +325,7 @@ class Kept:
         place = order[np.searchsorted(known, index, sorter=order)]
         self.probability = probability[place]
         self.model = UMDP(
-            model.graph, read_only(prob[:, place]), read_only(cost[:, place]), _distinct([label[k] for k in place]),
+            model.graph, read_only(prob[:, place]), read_only(cost[:, place]), tuple(distinct(label[k] for k in place)),
             weight=self.probability if self.probability.any() else None,
         )  # fmt: skip
 
@@ -383,7 +384,7 @@ class _Files:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cut:
+class _PartsOfModel:
     """Parts of a model that is in memory."""
 
     model: UMDP
@@ -453,16 +454,3 @@ def _list_files(files: object) -> list[Path]:
     if not listed:
         raise BadInput("the list of files is empty; expected one at least")
     return listed
-
-
-def _distinct(labels: list[str]) -> tuple[str, ...]:
-    """Return the labels, with a number where one occurs again."""
-    used: set[str] = set()
-    for k, label in enumerate(labels):
-        name, number = label, 1
-        while name in used:
-            number += 1
-            name = f"{label} ({number})"
-        used.add(name)
-        labels[k] = name
-    return tuple(labels)

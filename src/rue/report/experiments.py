@@ -309,7 +309,10 @@ def _draw_points(axes: Axes, group: Group, styles: Styles) -> None:
 
 
 def _place_names(axes: Axes) -> None:
-    """Move each name to the nearest place at its point where it covers nothing, or as little as possible."""
+    """Move each name to the nearest place at its point where it covers nothing, or as little as possible.
+
+    By hand, since matplotlib does not look at what a text covers.
+    """
     panel, front = axes.get_window_extent(), axes.lines[0]
     line = front.get_transform().transform_path(front.get_path())
     names = [text for text in axes.texts if isinstance(text, Annotation)]
