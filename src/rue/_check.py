@@ -1,4 +1,4 @@
-"""Checks of single values at the door, with one wording for all of them."""
+"""Check single values that users give, with one wording for all messages."""
 
 import math
 import os
@@ -11,7 +11,7 @@ import numpy as np
 
 from rue.errors import BadInput, unknown_name
 
-# The memory that a machine is taken to have if it does not say.
+# The memory that is assumed, in bytes, where the machine does not report it.
 USUAL_MEMORY = 16e9
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -126,8 +126,8 @@ def number_array(name: str, values: object) -> np.ndarray:
 def frozen_array(name: str, values: object, dtype: type) -> np.ndarray:
     """Return the values as a contiguous read-only array; no copy when it is one already.
 
-    What would not survive the conversion is refused: fractions and numbers out of range where indices are expected,
-    text and complex numbers everywhere.
+    Values that would change in the conversion are refused: fractions and numbers out of range where indices are
+    expected, text and complex numbers everywhere.
     """
     try:
         given = np.asarray(values)
@@ -144,7 +144,7 @@ def frozen_array(name: str, values: object, dtype: type) -> np.ndarray:
             if not least <= value <= most:
                 raise BadInput(f"{name} holds {value}; expected numbers from {least} to {most}")
     try:
-        with np.errstate(over="ignore"):  # infinite, and left to who knows what is too large
+        with np.errstate(over="ignore"):  # infinite: the caller decides what is too large
             array: np.ndarray = np.asarray(given, dtype=dtype, order="C")
     except (OverflowError, TypeError, ValueError):
         raise BadInput(f"{name} holds {given.dtype} values; expected numbers") from None

@@ -44,7 +44,7 @@ def frozen(name: str, value: Any) -> Any:
 
 
 def one_line(name: str) -> str:
-    """Return a foreign name on one line, with � for what is no letter.
+    """Return a name that a user gave on one line, with � for each character that is no letter.
 
     A line break would tear a table or a title apart, an SVG file cannot hold control characters, and a terminal obeys
     them.
@@ -53,7 +53,7 @@ def one_line(name: str) -> str:
 
 
 def short_line(name: str, most: int = 40) -> str:
-    """Return a name on one line of at most `most` letters; what is too much is left out of its middle."""
+    """Return a name on one line of at most `most` letters; a longer one loses its middle."""
     whole = one_line(name)
     half = (most - 1) // 2
     return whole if len(whole) <= most else f"{whole[:half]}…{whole[-half:]}"

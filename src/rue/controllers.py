@@ -67,7 +67,7 @@ def mix_policies(policies: list[Policy], weight: Array) -> Policy:
 
 
 def handed_over(policy: Policy, lost: Array, other: Policy) -> Policy:
-    """Return the policy that goes over to another one, to its first node of the state, instead of to a lost node."""
+    """Return the policy that goes on with another one, at its first node of the state, in place of a lost node."""
     node = np.full(policy.graph.states, -1)
     node[other.node_state[::-1]] = np.arange(other.nodes)[::-1]
     number = np.where(lost, policy.nodes + node[policy.node_state], np.arange(policy.nodes))

@@ -6,8 +6,8 @@ source and the policy alone: not on the executor, the number of workers, or who 
 is kept in the cache of the run, so that it is computed for the first policy only.
 
 *Workers.* A task is a few blocks, so that sending the policy along costs little beside the work. A worker keeps what it
-unpacked for its next task. Only so many tasks are handed out at a time. A task whose worker is lost is done again; if
-the executor takes no more, what is left is done in this process, and the progress hook is told.
+unpacked for its next task. The number of tasks that are handed out at a time is limited. A task whose worker is lost is
+done again; if the executor takes no more, what is left is done in this process, and the progress hook is told.
 """
 
 import pickle

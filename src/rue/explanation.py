@@ -296,7 +296,7 @@ def explain(
     """Return why a policy has its regret: which samples matter, where they disagree, and what is paid for.
 
     What a solution proves is used if it is about this model. At most 30 samples are looked at: those of the belief of
-    the proof, then those with the largest regret. Each list has at most so many `entries`.
+    the proof, then those with the largest regret. Each list has at most `entries` entries.
 
     >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
     >>> why = rue.explain(model, rue.solve(model, rue.Adaptive(gap=0.01)))

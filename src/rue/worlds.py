@@ -31,7 +31,7 @@ from rue.formats import endings, load
 from rue.model import UMDP, Graph, check_model
 from rue.units import PLAIN, Units
 
-# A block has so many samples, unless it is told: fewer where its probabilities would be more numbers than this.
+# Most samples of a block, and most probabilities of all of them, unless a size is given.
 MOST_SAMPLES, MOST_NUMBERS = 1000, 2_000_000
 # What all that is kept of a sample takes, in bytes: figures, bounds and weights.
 SAMPLE_BYTES = 100

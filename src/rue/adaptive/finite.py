@@ -12,8 +12,8 @@ for all beliefs. Regrets are linear in flows, and a mixture of flows is the flow
 the way. So the policy has one node for each node of the graph, however many answers are mixed.
 
 *Lost nodes.* From some nodes no policy reaches a goal in each sample that is still possible: a guess has to be made,
-and to be wrong is deadly, or one goes round for ever. They are found on the graph, and no answer goes there. The
-certificate claims a large number for them, times the least probability with which a policy stays among them.
+and a wrong one ends in a dead end, or the policy goes round for ever. They are found on the graph, and no answer goes
+there. The certificate claims a large number for them, times the least probability with which a policy stays among them.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,8 @@ from rue.values import OptimalValues, optimal_values
 # Most nodes; most numbers of all outcomes of nodes in all samples, and the memory for each; nodes that are looked at
 # together.
 MOST_NODES, MOST_NUMBERS, BYTES, AT_ONCE = 20_000, 10_000_000, 64, 500
-# Likelihoods that agree to so many binary digits are the same. Below the second number they count as endlessly many.
+# Likelihoods that agree to this number of binary digits are the same. Where one is below the second number, smaller
+# ones follow without end, and the search is given up.
 DIGITS, TINY = 34, 1e-30
 # Gaps below this part of the largest optimal value are rounding errors.
 NO_GAP = 1e-13

@@ -41,7 +41,7 @@ class Near:
 
     @classmethod
     def of(cls, whole: UMDP, values: OptimalValues, numbers: int) -> "Near | None":
-        """Return the part with about so many probabilities; None if that is all, or a sample has a dead end there."""
+        """Return the part with about `numbers` probabilities; None if that is all, or a sample has a dead end there."""
         graph = whole.graph
         order = visited_states(graph, whole.ever_live)
         size = np.cumsum(np.diff(graph.trans_ptr[graph.choice_ptr])[order]) * whole.samples

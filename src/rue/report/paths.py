@@ -53,7 +53,7 @@ def draw_belief(paths: Paths) -> Figure:
     axes.set(xlim=(0, max(steps[-1], 1)), ylim=(0, 1), xlabel="step", ylabel="belief")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    style.add_legend(figure, [axes], "outside lower left")
+    style.add_legend(figure, [axes], "outside lower left", figure.get_figwidth())
     return figure
 
 

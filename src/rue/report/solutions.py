@@ -300,5 +300,5 @@ def draw_frontier(points: Sequence[FrontierPoint], *, bound: float | None = None
     style.add_bound(axes.axhline, None if bound is None else real_number("bound", bound, "0 or more", 0))
     axes.set(xscale="log", xlabel="nodes", ylabel="max regret", ylim=(0.0, None))
     style.log_ticks(axes.xaxis)
-    style.add_legend(figure, [axes], "outside upper left")
+    style.add_legend(figure, [axes], "outside upper left", figure.get_figwidth())
     return figure

@@ -53,6 +53,7 @@ METADATA: dict[str, dict[str, None]] = {
 SETTINGS = mpl.rc_params_from_file(Path(__file__).with_name("rue.mplstyle"), use_default_template=True)
 
 Panels = tuple[Figure, list[Axes]]
+Place = Literal["outside upper left", "outside lower left"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -162,12 +163,10 @@ def legend_columns(labels: Sequence[str], inches: float) -> int:
     return 1
 
 
-def add_legend(
-    figure: Figure, panels: Sequence[Axes], place: Literal["outside upper left", "outside lower left"]
-) -> None:
-    """Add one legend of all that the panels show, outside of them."""
+def add_legend(figure: Figure, panels: Sequence[Axes], place: Place, inches: float = NARROW) -> None:
+    """Add one legend of all that the panels show, outside of them and at most that wide."""
     entries = {label: sign for axes in panels for sign, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    columns = legend_columns(list(entries), min(figure.get_figwidth(), NARROW))
+    columns = legend_columns(list(entries), min(figure.get_figwidth(), inches))
     figure.legend(entries.values(), entries.keys(), loc=place, ncols=columns)
 
 

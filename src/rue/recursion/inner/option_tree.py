@@ -217,7 +217,7 @@ def count_histories(steps: int, choice_ptr: Array, trans_ptr: Array, successor: 
 def _noticeable(prob: Array, steps: int) -> Array:
     """Return probabilities that are 0 or large enough for `HUGE` to remain huge after n steps.
 
-    Those that are raised are far below rounding. Otherwise they could not be told from 0, and they must be where they
-    lead to a cost of infinity.
+    Those that are raised are far below rounding. Without it, times `HUGE` they might vanish, and an infinite cost with
+    them.
     """
     return np.ascontiguousarray(np.where(prob > 0, np.maximum(prob, 10 ** (-180 / steps)), 0.0))
