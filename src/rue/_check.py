@@ -3,7 +3,7 @@
 import math
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -152,6 +152,20 @@ def frozen_array(name: str, values: object, dtype: type) -> np.ndarray:
         array = array.copy() if np.shares_memory(array, given) else array
         array.flags.writeable = False
     return array
+
+
+def check_weights(kind: str, values: object, names: Sequence[object]) -> np.ndarray:
+    """Return the weights of things of a kind, of which there is one for each name."""
+    weight = frozen_array("weight", values, np.float64)
+    if weight.shape != (len(names),):
+        raise BadInput(f"weight has shape {weight.shape}; expected one number for each of {len(names)} {kind}s")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if bad.size:
+        where = f"the weight of {kind} {names[bad[0]]} is {weight[bad[0]]}"
+        raise BadInput(f"{where}; expected a finite number, 0 or more; {in_all(bad.size)}")
+    if not weight.any():
+        raise BadInput(f"the weight of every {kind} is 0; expected a positive weight in one at least")
+    return weight
 
 
 def check_memory(what: str, size: float, advice: str = "") -> None:

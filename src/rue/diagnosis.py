@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array
 from rue._check import index_array
 from rue._text import listed
 from rue.model import UMDP, Graph, check_model, check_same_graph
@@ -337,9 +337,9 @@ def _where_lost(model: UMDP, policy: Policy) -> tuple[Lost, ...]:
 def _first_loss(model: UMDP, policy: Policy, sample: int) -> tuple[int, tuple[int, ...], int | None] | None:
     """Return the nearest place where a policy is lost in a sample: state, actions, and the dead end if any."""
     graph, length = model.graph, np.diff(policy.next_ptr)
-    live = np.flatnonzero(model.prob[ranges(graph.trans_ptr[policy.choice], length), sample] > 0)
+    live = np.flatnonzero(model.prob[policy.transition, sample] > 0)
     entry = np.repeat(np.arange(policy.choice.size), length)[live]
-    source = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))[entry]
+    source = policy.entry_node[entry]
     target = policy.next_node[live]
     order, before = _spread(policy.nodes, policy.start_node[policy.start_weight > 0], source, target)
     ends, _ = _spread(policy.nodes, np.flatnonzero(graph.goal[policy.node_state]), target, source)

@@ -358,7 +358,7 @@ def choice_gaps(model: UMDP, value: Array, sample: Array) -> Array:  # [C, J]
 def _flows(model: UMDP, policy: Policy, verdict: Evaluation, sample: Array) -> Array:  # [C, J]
     """Return how often each choice is taken in each sample where the regret is finite."""
     flow = np.zeros((model.graph.choices, sample.size))
-    node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
+    node = policy.entry_node
     for place, k in enumerate(sample.tolist()):
         if np.isfinite(verdict.regret[k]):
             visits = expected_visits(model, policy, k)

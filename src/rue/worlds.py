@@ -22,7 +22,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue._arrays import Array, pointers, read_only
-from rue._check import check_memory, frozen_array, in_all, index_array, one_index, text_path, whole_number
+from rue._check import (
+    check_memory,
+    check_weights,
+    frozen_array,
+    in_all,
+    index_array,
+    one_index,
+    text_path,
+    whole_number,
+)
 from rue._check import seed as check_seed
 from rue._text import distinct
 from rue.build import Counts, from_counts
@@ -74,7 +83,8 @@ class Source:
         if not isinstance(self.units, Units):
             raise BadInput(f"the units are a {type(self.units).__name__}; expected rue.Units")
         object.__setattr__(self, "size", size)
-        object.__setattr__(self, "weight", _check_weight(self.weight, size.size))
+        if self.weight is not None:
+            object.__setattr__(self, "weight", check_weights("block", self.weight, range(size.size)))
 
     @classmethod
     def from_domain(cls, domain: Sampled, samples: int, *, seed: int, block: int | None = None) -> "Source":
@@ -417,23 +427,6 @@ def _sizes(samples: int, block: int | None, graph: Graph | None) -> Array:
     size = np.full(-(-count // each), each, np.int64)
     size[-1] = count - each * (size.size - 1)
     return size
-
-
-def _check_weight(weight: object, blocks: int) -> Array | None:
-    """Return the weights of blocks, if they are any."""
-    if weight is None:
-        return None
-    given = frozen_array("weight", weight, np.float64)
-    if given.shape != (blocks,):
-        raise BadInput(f"weight has shape {given.shape}; expected one number for each of {blocks} blocks")
-    bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
-    if bad.size:
-        raise BadInput(
-            f"the weight of block {bad[0]} is {given[bad[0]]}; expected a finite number, 0 or more; {in_all(bad.size)}"
-        )
-    if not given.any():
-        raise BadInput("the weight of every block is 0; expected a positive weight in one at least")
-    return given
 
 
 def _list_files(files: object) -> list[Path]:

@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, places, pointers, ranges
 from rue._linear import solve_chain
 from rue.active import Part
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
@@ -229,8 +229,7 @@ class Nodes:
 
         part = self.part
         step = part.step[choice[:-1]]
-        number = np.full(self.choice.size, -1)
-        number[step] = np.arange(step.size)
+        number = places(step, self.choice.size)
         out = np.flatnonzero(number[self.step] >= 0)
         out = out[self.target[out] < self.state.size]
         weight = self.likelihood[part.node].sum(axis=1)
@@ -330,11 +329,9 @@ class _Part:
     def of(cls, nodes: Nodes, chosen: Array, allowed: Array) -> "_Part":
         """Return the chosen nodes with the steps that are allowed. Where nodes are lost, each may be left."""
         node = np.flatnonzero(chosen)
-        place = np.full(chosen.size + 1, node.size)
-        place[node] = np.arange(node.size)
+        place = places(node, chosen.size + 1, node.size)
         step = np.flatnonzero(allowed)
-        number = np.full(allowed.size, -1)
-        number[step] = np.arange(step.size)
+        number = places(step, allowed.size)
         outcome = np.flatnonzero(number[nodes.step] >= 0)
         source, of_step, target = place[nodes.owner[step]], number[nodes.step[outcome]], place[nodes.target[outcome]]
         uneven = np.flatnonzero(~nodes.even[step])
@@ -429,8 +426,7 @@ class _Known:
 def _graph(owner: Array, step: Array, target: Array, goal: int) -> tuple[Graph, Array, Array]:
     """Return a graph with one goal from steps and outcomes in any order, and where its choices and transitions were."""
     order = np.argsort(owner, kind="stable")
-    place = np.empty(order.size, np.int64)
-    place[order] = np.arange(order.size)
+    place = places(order, order.size)
     moved = np.argsort(place[step], kind="stable")
     count = np.append(np.bincount(owner, minlength=goal), 0)
     choice_ptr = pointers(count)

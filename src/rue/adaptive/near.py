@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges, read_only
+from rue._arrays import Array, places, pointers, ranges, read_only
 from rue.adaptive.proof_kernels import Draft, lower_claims
 from rue.certificate import Certificate, margin, model_fingerprint
 from rue.certificate_kernels import GapModel
@@ -63,8 +63,7 @@ class Near:
         left = border[~graph.goal[border]]  # goals of the whole model are goals
         state = np.concatenate([first, border, [-1]])
         goal = state.size - 1
-        place = np.full(graph.states, -1, np.int64)
-        place[state[:-1]] = np.arange(goal)
+        place = places(state[:-1], graph.states)
         choices = np.diff(graph.choice_ptr)[first]
         choice = ranges(graph.choice_ptr[first], choices)
         outcomes = np.diff(graph.trans_ptr)[choice]

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.colors import to_hex
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, places, pointers, ranges
 from rue._check import check_memory
 from rue._text import bound_text, counted, number_text, one_line
 from rue.evaluation import evaluate
@@ -89,8 +89,7 @@ def _arrays(model: UMDP, policy: Policy, visited: Array, gap: Array) -> tuple[di
     Outcomes that are impossible in every sample are left out.
     """
     graph = model.graph
-    number = np.full(policy.nodes, -1)
-    number[visited] = np.arange(visited.size)
+    number = places(visited, policy.nodes)
     entries = np.diff(policy.entry_ptr)[visited]
     entry = ranges(policy.entry_ptr[visited], entries)
     used, choice = np.unique(policy.choice[entry], return_inverse=True)

@@ -27,7 +27,7 @@ from matplotlib.ticker import MaxNLocator
 
 from rue._arrays import Array
 from rue._check import index_array, whole_number
-from rue._text import number_text, short_line
+from rue._text import counted, number_text, short_line
 from rue.errors import BadInput
 from rue.evaluation import evaluate
 from rue.grid_layout import CellGrid, read_grid
@@ -143,7 +143,7 @@ def _step_panels(model: UMDP, policy: Policy, verdict: Evaluation, sample: int, 
     for step, mass in zip(wanted, distribution_after(model, policy, sample, wanted), strict=True):
         rest = float(mass[~goal].sum())
         ended = 1.0 - rest if rest < 0.5 else float(mass[goal].sum())  # from the smaller part, which is more exact
-        title = f"{sample_title(model, sample)}, after {step} step{'' if step == 1 else 's'}\n"
+        title = f"{sample_title(model, sample)}, after {counted(step, 'step')}\n"
         title += f"regret {_regret(verdict, sample)}; {style.share_text(ended)} at the goal"
         panels.append(MapPanel(title, sample, *state_behaviour(policy, mass)))
     return panels

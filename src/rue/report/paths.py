@@ -15,7 +15,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from rue._arrays import Array
-from rue._text import number_text, short_line
+from rue._text import counted, number_text, short_line
 from rue.errors import BadInput
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
@@ -63,7 +63,7 @@ def draw_trajectory(paths: Paths) -> Figure:
     _check(paths)
     count = paths.episode_ptr.size - 1
     cost = np.add.reduceat(paths.cost, paths.episode_ptr[:-1])
-    title = f"{sample_title(paths.model, paths.sample)}: {count} episode{'' if count == 1 else 's'}\n"
+    title = f"{sample_title(paths.model, paths.sample)}: {counted(count, 'episode')}\n"
     title += f"{paths.model.units.name} {number_text(float(cost.mean()))}" + (" on average" if count > 1 else "")
     look: dict[str, Any] = {"linewidth": 1.4, "alpha": min(1.0, 0.25 + 2 / count), "solid_joinstyle": "round"}
     offset = np.zeros(1) if count == 1 else np.linspace(-SPREAD / 2, SPREAD / 2, count)
