@@ -295,6 +295,10 @@ def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     """
     if run.executor is not None and len(parts_of(model)) > 1:
         return _cost_elsewhere(model, policy, run)
+    if run.out_of_time():
+        check_same_graph(model, check_policy(policy).graph)
+        unknown = np.full(model.samples, np.inf)
+        return PolicyCost(unknown, unknown, False)
     rows = _Chain.build(model, policy)
     left_out = []
 

@@ -149,15 +149,18 @@ def _solve(whole: WholeModel | WholeSource, solver: Solver, run: Run, bound: boo
         floor=FLOOR * max(typical_cost(model), float(values.lower[model.graph.initial].max())),
     )
     evidence.solution = solution
-    check_values(model, values)
+    complete = check_values(model, values, after)
     _check_proof(whole, solution.certificate, run.cache)
     if isinstance(whole, WholeModel):
-        check_judge(model, outcome.policy, verdict)
+        complete &= check_judge(model, outcome.policy, verdict, after)
     else:
         worst = np.array([verdict.worst_sample])
-        check_judge(whole.subset(worst), outcome.policy, verdict.subset(worst))
+        complete &= check_judge(whole.subset(worst), outcome.policy, verdict.subset(worst), after)
+    if not complete:
+        run.count("cross-checks cut off")
     around = max_regret(solver, outcome, verdict, certificate)
-    solution = replace(solution, max_regret=Interval(math.inf, math.inf) if reason else around)
+    interval = Interval(math.inf, math.inf) if reason else around
+    solution = replace(solution, max_regret=interval, counters=dict(run.counters))
     return solution.in_figures(model.units)
 
 

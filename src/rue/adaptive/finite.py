@@ -41,8 +41,8 @@ from rue.structure import surely_reaching
 from rue.values import OptimalValues, optimal_values
 
 # Most nodes; most numbers of all outcomes of nodes in all samples, and the memory for each; nodes that are looked at
-# together.
-MOST_NODES, MOST_NUMBERS, BYTES, AT_ONCE = 20_000, 10_000_000, 64, 500
+# together, fewer if they have more than `OUTCOMES` outcomes.
+MOST_NODES, MOST_NUMBERS, BYTES, AT_ONCE, OUTCOMES = 20_000, 10_000_000, 64, 500, 20_000
 # Likelihoods that agree to this number of binary digits are the same. Where one is below the second number, smaller
 # ones follow without end, and the search is given up.
 DIGITS, TINY = 34, 1e-30
@@ -162,9 +162,11 @@ class Nodes:
     def reachable(cls, graph: BeliefGraph) -> "Nodes | None":
         """Return the nodes of a graph's model; None if they are too many or time is out."""
         known, most = _Known(graph), min(MOST_NUMBERS, (graph.memory - graph.bytes) / BYTES) / graph.model.samples
+        model = graph.model.graph
+        at_once = max(min(AT_ONCE, OUTCOMES * model.states // max(model.transitions, 1)), 1)
         parts, first = [], 0
         while first < len(known.state):
-            last = min(first + AT_ONCE, len(known.state))
+            last = min(first + at_once, len(known.state))
             parts.append(known.expand(first, last))
             first = last
             outcomes = sum(part[4].size for part in parts)
