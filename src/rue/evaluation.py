@@ -7,7 +7,7 @@ is kept in the cache of the run, so that it is computed for the first policy onl
 
 *Workers.* A task is a few blocks, so that sending the policy along costs little beside the work. A worker keeps what it
 unpacked for its next task. The number of tasks that are handed out at a time is limited. A task whose worker is lost is
-done again; if the executor takes no more, what is left is done in this process, and the progress hook is told.
+done again; if the executor takes no more, what is left is done in this process, and the progress hook hears of it.
 """
 
 import pickle

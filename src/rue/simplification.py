@@ -1,6 +1,6 @@
 """Smaller policies: `simplify`, and `frontier`, the price of simplicity.
 
-A controller with thousands of nodes can hardly be read, and often a hundred would do. What may be lost is told as a
+A controller with thousands of nodes can hardly be read, and often a hundred would do. What may be lost is given as a
 part of the max regret of the given policy π, by the judge:
 
     max regret of the result  ≤  (1 + loss) · max regret of π  +  floor,

@@ -405,7 +405,7 @@ class _PartsOfModel:
 
 
 def _call(draw: Callable[[int], object], block: int, name: str) -> UMDP:
-    """Draw a block. Whatever goes wrong is told in one line, with its name."""
+    """Draw a block. Whatever goes wrong is reported in one line, with its name."""
     try:
         model = draw(block)
     except BadInput as error:
