@@ -11,7 +11,14 @@ from rue._text import counted, percent_text
 from rue.experiments.published_figures import ELEVEN, PAPER, Published
 from rue.experiments.replication import compare_orders
 from rue.experiments.results import MISSING, Group, Results, Samples
-from rue.experiments.statistics import SIGNIFICANT, Moments, PairwiseTests, compare_methods, describe, most_comparisons
+from rue.experiments.statistics import (
+    SIGNIFICANT,
+    Moments,
+    PairwiseTests,
+    compare_methods,
+    moments_of,
+    most_comparisons,
+)
 from rue.experiments.store import FAILED
 from rue.solution import Status
 from rue.table import FORMATS, Cell, Table, TableRow
@@ -229,7 +236,7 @@ def _problems(group: Group) -> list[Cell]:
 
 def _moments(figures: Array, text_of: Callable[[Moments], str]) -> list[Cell]:
     """Return one cell for each method, of figures [problem, method]. Means that look like the least are best too."""
-    moments = [describe(column) for column in figures.T]
+    moments = [moments_of(column) for column in figures.T]
     texts = [text_of(one) for one in moments]
     means = [text.partition(" ±")[0] for text in texts]
     least = min((one.rank for one in moments if math.isfinite(one.mean)), default=None)

@@ -10,7 +10,7 @@ import numpy as np
 from rue._text import bound_text, counted, listed, number_text, percent_text
 from rue.experiments.problems import ProblemRuns
 from rue.experiments.results import Group, Samples
-from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, describe, most_comparisons
+from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, moments_of, most_comparisons
 from rue.experiments.tables import mean_text
 from rue.solution import Status
 
@@ -28,7 +28,7 @@ def findings(group: Group) -> str:
 
 def _ranked(group: Group, samples: Samples) -> list[tuple[int, Moments]]:
     """Return the methods that have results, the best first."""
-    moments = [describe(column) for column in group.normalised(samples).T]
+    moments = [moments_of(column) for column in group.normalised(samples).T]
     known = [(number, one) for number, one in enumerate(moments) if not math.isnan(one.mean)]
     return sorted(known, key=lambda item: item[1].rank)
 
