@@ -50,7 +50,7 @@ interpreted: setup
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(INTERPRETED)
 
 # How much of src/rue the tests run through: Python by all tests, kernels by those that interpret them.
-coverage: setup
+coverage: kernels
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest $(INTERPRETED)

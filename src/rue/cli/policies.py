@@ -117,7 +117,7 @@ def solve(
             say(f"written to {written.file}")
     if "judged samples" in solution.counters:
         complain(f"stopped: {solution.counters['judged samples']} of {umdp.samples} samples were judged")
-    if "cross-checks cut off" in solution.counters:
+    elif "cross-checks cut off" in solution.counters:
         complain("stopped: no time was left to compute all of V* and the regrets a second time")
     raise typer.Exit(max(written.tell(), 0 if is_solved(solution) else 1))
 
