@@ -60,7 +60,7 @@ coverage: kernels
 	$(BIN)/coverage report --skip-covered --include='src/rue/*_kernels.py,src/rue/*/*_kernels.py,src/rue/*/*/*_kernels.py'
 	$(BIN)/coverage report --skip-covered --fail-under=95
 
-# Random models and mutated files for so many seconds, or with a seed: the same ones again. What fails is in fuzz/corpus.
+# Random models and mutated files for a number of seconds, or with a seed: the same ones again. What fails is in fuzz/corpus.
 SECONDS ?= 60
 fuzz: kernels
 	$(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 POOL, POLICIES = 4000, 24
 REPETITIONS = 500
-# A statement is taken to fail too often if so many failures had less than this probability.
+# A statement fails too often if its number of failures, or more, had less than this probability.
 SIGNIFICANCE = 1e-3
 FIRST, GAP = 5, 0.01  # of the search on an active set
 
@@ -149,7 +149,7 @@ class Coverage:
 
     @property
     def surprise(self) -> float:
-        """The probability of so many failures or more, if each had the probability that is allowed."""
+        """The probability of this number of failures or more, if each had the probability that is allowed."""
         return float(binom.sf(self.failures - 1, self.repetitions, self.allowed))
 
 

@@ -38,7 +38,7 @@ def draw(block: int) -> rue.UMDP:
 
 
 def draw_and_die(block: int) -> rue.UMDP:
-    """The same; block 2 kills the process that draws it, so many times, unless that is the one of the tests."""
+    """The same; block 2 kills the process that draws it, a number of times, unless that is the one of the tests."""
     mark = Path(os.environ["RUE_TEST_MARK"])
     is_deadly = block == 2 and len(list(mark.iterdir())) < int(os.environ["RUE_TEST_DEATHS"])
     if is_deadly and os.getpid() != int(os.environ["RUE_TEST_PARENT"]):
@@ -350,7 +350,7 @@ def test_progress_is_told_for_each_block(threads):
 
 @pytest.fixture
 def deadly(tmp_path, monkeypatch):
-    """A source whose block 2 kills the processes that draw it, so many times."""
+    """A source whose block 2 kills the processes that draw it, a number of times."""
     (tmp_path / "mark").mkdir()
     monkeypatch.setenv("RUE_TEST_MARK", str(tmp_path / "mark"))
     monkeypatch.setenv("RUE_TEST_PARENT", str(os.getpid()))

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, places, ranges
 from rue._check import in_all
 from rue._linear import solve_chain
 from rue._threads import each
@@ -138,8 +138,7 @@ def check_judge(model: UMDP, policy: Policy, verdict: Evaluation, run: Run) -> b
 def _cost_and_steps(model: UMDP, policy: Policy, k: int, run: Run) -> tuple[float, float] | None:
     """Return the expected cost and steps of a policy in a sample, or None if that takes too long."""
     chain = PolicyChain.build(model, policy, k)
-    node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
-    paid = np.bincount(node, weights=policy.weight * model.cost[policy.choice, k], minlength=policy.nodes)
+    paid = np.bincount(policy.entry_node, weights=policy.weight * model.cost[policy.choice, k], minlength=policy.nodes)
     if chain.source.size <= MOST_ENTRIES:
         return cost_by_factorisation(chain, paid)
     return cost_by_steps(chain, paid, run)
@@ -167,8 +166,7 @@ def cost_by_steps(chain: PolicyChain, paid: Array, run: Run) -> tuple[float, flo
 def cost_by_factorisation(chain: PolicyChain, paid: Array) -> tuple[float, float] | None:
     """Return expected cost and steps by a linear system, or None if it cannot be factorised."""
     inner = np.flatnonzero(chain.reached() & ~chain.goal)
-    place = np.full(chain.goal.size, inner.size)
-    place[inner] = np.arange(inner.size)
+    place = places(inner, chain.goal.size, inner.size)
     row, column = place[chain.source], place[chain.target]
     use = row < inner.size
     right = np.column_stack([paid[inner], np.ones(inner.size)])
@@ -192,7 +190,7 @@ def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificat
 
 
 @dataclass(eq=False)
-class Evidence:
+class EvidenceFile:
     """The model, or what is in memory of a source, and once there is one, the solution: what shows a contradiction."""
 
     model: UMDP | None

@@ -6,8 +6,8 @@ source and the policy alone: not on the executor, the number of workers, or who 
 is kept in the cache of the run, so that it is computed for the first policy only.
 
 *Workers.* A task is a few blocks, so that sending the policy along costs little beside the work. A worker keeps what it
-unpacked for its next task. Only so many tasks are handed out at a time. A task whose worker is lost is done again; if
-the executor takes no more, what is left is done in this process, and the progress hook is told.
+unpacked for its next task. The number of tasks that are handed out at a time is limited. A task whose worker is lost is
+done again; if the executor takes no more, what is left is done in this process, and the progress hook hears of it.
 """
 
 import pickle
@@ -193,7 +193,7 @@ class _Work(NamedTuple):
     run: Run | None  # of threads: they see its limits and Ctrl-C
 
 
-class _Task(NamedTuple):
+class _BlocksTask(NamedTuple):
     """A few blocks to judge."""
 
     work: bytes | _Work  # pickled once for all tasks
@@ -210,13 +210,13 @@ def _judge_elsewhere(figures: _Figures, policy: Policy, run: Run, executor: Exec
     chunks = _chunks(source)
     window = max(FEWEST_OUT, min(WINDOW, WINDOW_BYTES // max(size, 1)))
 
-    def tasks() -> Iterator[_Task]:
+    def tasks() -> Iterator[_BlocksTask]:
         for blocks in chunks:
             models = () if source.model is None else tuple(source.block(i) for i in blocks)
             wants_least = tuple(not figures.least.done[i] for i in blocks)
-            yield _Task(work, blocks, models, wants_least, run.seconds_left)
+            yield _BlocksTask(work, blocks, models, wants_least, run.seconds_left)
 
-    def give_up(task: _Task) -> list[_Judged]:
+    def give_up(task: _BlocksTask) -> list[_Judged]:
         if isinstance(executor, Processes):
             raise BadInput(
                 f"block {task.blocks[0]}: the process that judges it died {MOST_RETRIES + 1} times, perhaps for want "
@@ -279,7 +279,7 @@ def _unpack(work: bytes) -> _Work:
     return found
 
 
-def _perform(task: _Task) -> list[_Judged]:
+def _perform(task: _BlocksTask) -> list[_Judged]:
     """Judge the blocks of a task, as far as there is time: what a worker does."""
     source, policy, outer = task.work if isinstance(task.work, _Work) else _unpack(task.work)
     run = Run(Limits(seconds=task.seconds), threads=1) if outer is None else _Quiet(outer=outer)
@@ -287,7 +287,7 @@ def _perform(task: _Task) -> list[_Judged]:
     return list(_judge_blocks(task, source, policy, run))
 
 
-def _judge_blocks(task: _Task, source: Source | None, policy: Policy, run: Run) -> Iterator[_Judged]:
+def _judge_blocks(task: _BlocksTask, source: Source | None, policy: Policy, run: Run) -> Iterator[_Judged]:
     models: Iterable[UMDP] = task.models if source is None or task.models else map(source.block, task.blocks)
     for block, wants_least, model in zip(task.blocks, task.wants_least, models, strict=True):
         yield _judge_block(model, block, policy, run, wants_least)

@@ -115,10 +115,10 @@ class Evaluation:
 
     @property
     def value_of_knowing(self) -> Array:  # [K]
-        """What it is worth to know whether a sample is the true one, to who follows this policy: weight × regret.
+        """What it is worth to know whether a sample is the true one, for this policy: weight × regret.
 
-        If it is, one changes to its optimal policy; if not, one keeps to this one, so it is the least that this
-        knowledge is worth. The sum, `mean_regret`, is the value of perfect information.
+        If it is, its optimal policy is better by the regret; if not, this policy stays. So the knowledge is worth at
+        least that much. The sum, `mean_regret`, is the value of perfect information.
         """
         worth: Array = np.zeros(self.regret.size)
         np.multiply(self.weight, self.regret, out=worth, where=self.weight > 0)

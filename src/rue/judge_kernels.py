@@ -181,7 +181,7 @@ def solve_components(part_ptr, part, swept, system, value, weight, dense, direct
     """Compute values and numbers of steps in all samples, component by component from `part` on, successors first.
 
     A component is swept. Where sweeps do not converge, or `direct` says so, its nodes are eliminated. Returns the
-    component to go on with, and how often it was swept, when it is time to look at the clock; (component, -1) for one
+    component to go on with, and how often it was swept, when it is time to check the clock; (component, -1) for one
     of more than `dense` nodes that the caller must solve directly; (number of components, 0) at the end.
     """
     samples = system.cost.shape[1]

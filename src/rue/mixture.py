@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rue import mixture_kernels as kernel
-from rue._arrays import Array, ranges
+from rue._arrays import Array, places, ranges
 from rue._linear import solve_chain
 from rue.active import Part, SolverInParts
 from rue.baselines import Average
@@ -318,8 +318,7 @@ class _PolicySearch:
         """Return the values of a policy in a sample; None if the chain is numerically singular."""
         model, graph = self.model, self.model.graph
         states = np.flatnonzero(proper & ~graph.goal)
-        place = np.full(graph.states, states.size)
-        place[states] = np.arange(states.size)
+        place = places(states, graph.states, states.size)
         taken = choice[states]
         length = np.diff(graph.trans_ptr)[taken]
         trans = ranges(graph.trans_ptr[taken], length)

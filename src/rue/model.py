@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from rue import structure_kernels as reach
 from rue._arrays import Array, read_only
-from rue._check import frozen_array, in_all, index_array, labels, number_array
+from rue._check import check_weights, frozen_array, in_all, index_array, labels, number_array
 from rue._rounding import UNIT_ROUNDOFF
 from rue._text import plain
 from rue.errors import BadInput, argument
@@ -487,18 +487,8 @@ def _check_weight(model: UMDP) -> Array:
     """Return the probability of each sample."""
     if model.weight is None:
         return read_only(np.full(model.samples, 1.0 / model.samples))
-    weight = frozen_array("weight", model.weight, np.float64)
-    if weight.shape != (model.samples,):
-        raise BadInput(f"weight has shape {weight.shape}; expected one number for each of {model.samples} samples")
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if bad.size:
-        raise BadInput(
-            f"the weight of sample {model.sample_name(int(bad[0]))} is {weight[bad[0]]}; "
-            f"expected a finite number, 0 or more; {in_all(bad.size)}"
-        )
+    weight = check_weights("sample", model.weight, model.sample_label or range(model.samples))
     largest = float(weight.max())
-    if largest == 0:
-        raise BadInput("the weight of every sample is 0; expected a positive weight in one at least")
     total = float((weight / largest).sum())
     # Weights that were divided by their sum once are left alone: saving and loading changes nothing.
     if abs(total * largest - 1) <= 2 * UNIT_ROUNDOFF * (model.samples + 4):

@@ -303,7 +303,7 @@ class Inner(Run):
 
 @dataclass(eq=False)
 class _Afterwards(Run):
-    """What follows a search. Ctrl-C may still come, and is told to the search."""
+    """What follows a search. Ctrl-C may still come, and is passed on to the search."""
 
     search: Run = field(default_factory=Run)
 

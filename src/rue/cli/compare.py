@@ -14,12 +14,12 @@ import typer
 
 import rue
 from rue import parsing
-from rue._text import percent_text
+from rue._text import distinct, percent_text
 from rue.adaptive.report_bound import bound_certificate
 from rue.cli.facts import diagnosis_of_solution, is_solved, objective_facts, solution_facts, verdict_facts
 from rue.cli.options import Const, Goal, Json, Model, Reward, Test, TestSeed, file_options, option
 from rue.cli.outputs import PAGES, Target
-from rue.cli.printing import at_least, at_most, console, distinct, number, print_json, print_table, say
+from rue.cli.printing import at_least, at_most, console, number, print_json, print_table, say
 from rue.cli.progress import ProgressBar, read_and_warm_up, units_of_objective
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput

@@ -9,6 +9,7 @@ import typer
 
 import rue
 from rue import parsing
+from rue._check import size_text
 from rue._text import one_line
 from rue.cli.facts import say_diagnosis
 from rue.cli.options import By, Const, Goal, Json, Model, ModelOutput, Reward, Settings, argument, file_options, option
@@ -187,7 +188,7 @@ class CountedRows:
 def _in_words(key: str, value: Any) -> str:
     """Return a fact of a model as text."""
     if key == "memory":
-        return f"{value / 1e6:.3g} MB" if value >= 1e6 else f"{value / 1e3:.3g} kB"
+        return size_text(value)
     if key == "weights":
         heaviest = sorted(value, key=lambda name: -value[name])[:HEAVIEST]
         more = f", and {len(value) - HEAVIEST} more" if len(value) > HEAVIEST else ""

@@ -225,7 +225,7 @@ def verify(
     what = {"regret": f"max regret {least}", "cost": f"worst-case cost {least}"}[certificate.objective]
     if certificate.objective == "cost" and umdp.units.reward:
         what = f"worst-case reward above {number(proved)}"
-    say(f"proved: no policy has a {what} ({certificate.points} points, worked out again)")
+    say(f"proved: no policy has a {what} ({certificate.points} points, checked again)")
 
 
 def simulate(
