@@ -384,6 +384,7 @@ class Solution:
     floor: float = 0.0  # differences of regrets up to this are no more than rounding
     weight: tuple[float, ...] = ()  # the probability of each sample; all equal if there are none
     units: Units = PLAIN  # of the model
+    average_error: float = 0.0  # no regret is further than this from that of long-run averages, if it is of averages
 
     def __post_init__(self) -> None:
         if self.weight and len(self.weight) != len(self.regret):
