@@ -378,7 +378,11 @@ class UMDP:
         graph, names = self.graph, [self.sample_name(k) for k in range(min(self.samples, 4))]
         few = ", ".join(names) + (", …" if self.samples > len(names) else "")
         sizes = {"states": graph.states, "choices": graph.choices, "transitions": graph.transitions}
-        facts = {"initial": graph.state_name(graph.initial), "goals": int(graph.goal.sum()), "figures": self.units.name}
+        facts = {
+            "initial": graph.state_name(graph.initial),
+            "goals": int(graph.goal.sum()),
+            "figures": self.units.value_name,
+        }
         return notebook_facts("UMDP", {**sizes, "samples": f"{self.samples}: {few}", **facts})
 
     def _place(self, state: int, sample: int) -> str:

@@ -395,6 +395,11 @@ class Solution:
         """What the objective is, in a word or two, in the figures that the model was made of."""
         return self.units.measures(self.solver.measures)
 
+    @property
+    def is_reward(self) -> bool:
+        """Whether the objective is a reward, which is to be large."""
+        return self.units.reward and self.solver.measures.endswith(COST)
+
     def in_figures(self, units: Units) -> "Solution":
         """Return the same with an objective and a trace in the figures of a model; regrets are the same in both."""
         if not self.solver.measures.endswith(COST):

@@ -59,7 +59,11 @@ class Units:
     @property
     def discount(self) -> float:
         """The discount that stands for the long run, if values are averages per step."""
-        return 1 - 1 / self.steps
+        return round(1 - 1 / self.steps, 15)
+
+    def averages(self, error: float) -> dict[str, float]:
+        """Return what is told of averages per step: the discount, and how far they may be from the long run."""
+        return {"discount": self.discount, "error": error} if self.average else {}
 
     @property
     def name(self) -> str:
