@@ -201,6 +201,39 @@ def test_ways_in_agree():
     assert rue.evaluate(matrices, rue.Policy.stationary(matrices, [0, 1, -1])).value == pytest.approx(best, abs=1e-12)
 
 
+def test_counts_and_logs(tmp_path):
+    """A log that never ends, from Python and from the command line."""
+    rows = [("new", "run", 1.0, "new"), ("new", "run", 1.0, "worn"), ("worn", "run", 4.0, "worn"),
+            ("worn", "repair", 9.0, "new")]  # fmt: skip
+    given = {"samples": 3, "seed": 1, "initial": "new", "goals": []}
+    model = rue.from_transitions(rows, **given, average=0.999)
+    assert model.units == rue.Units(steps=model.units.steps, average=True) and model.units.discount == 0.999
+    source = rue.Source.from_counts(rue.count_transitions(rows, initial="new", goals=[]), 3, seed=1, average=0.999)
+    assert source.units == model.units
+    log = tmp_path / "log.csv"
+    lines = ["state,action,cost,next_state", *(",".join(map(str, row)) for row in rows)]
+    log.write_text("\n".join(lines), encoding="utf-8")
+    words = [
+        "learn",
+        log,
+        "--initial",
+        "new",
+        "--seed",
+        1,
+        "--samples",
+        3,
+        "--average",
+        0.999,
+        "-o",
+        tmp_path / "m.rue",
+    ]
+    run = CliRunner().invoke(app, list(map(str, words)))
+    assert run.exit_code == 0, run.output
+    learnt = rue.load(tmp_path / "m.rue")
+    assert learnt.units == model.units and np.array_equal(learnt.prob, model.prob)
+    assert rue.from_transitions(rows, **given, discount=0.9, average=np.False_).units == rue.Units()
+
+
 def test_files_and_the_command_line_tell_the_error(tmp_path):
     model = machine().build()
     path, solution = tmp_path / "m.rue", tmp_path / "s.rue"

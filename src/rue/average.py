@@ -18,9 +18,14 @@ from rue.flat import Flat, discounted
 USUAL_DISCOUNT = 0.9999
 
 
+def is_wanted(average: object) -> bool:
+    """Return whether `average=` asks for averages: True, or a discount; what is no discount is refused later."""
+    return average is not None and not (isinstance(average, bool | np.bool_) and not average)
+
+
 def averaged(flat: Flat, average: bool | float) -> Flat:
     """Return the problem of the average cost per step: `average` is the discount that stands for it, or True."""
-    gamma = USUAL_DISCOUNT if average is True else _check_discount(average)
+    gamma = USUAL_DISCOUNT if isinstance(average, bool | np.bool_) else _check_discount(average)
     goals = np.flatnonzero(np.diff(flat.choice_ptr) == 0)
     if goals.size:
         name = str(goals[0]) if flat.state_label is None else flat.state_label[goals[0]]

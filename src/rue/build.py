@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from rue._arrays import Array, pointers, ranges
 from rue._check import check_memory, frozen_array, in_all, labels, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
+from rue.average import is_wanted
 from rue.errors import BadInput, argument
 from rue.flat import Flat, flat_indices
 from rue.model import UMDP, Graph, check_pointers
@@ -303,7 +304,7 @@ def from_counts(
     one_of("support", support, ("observed", "state", "all"))
     if isinstance(counts, Counts) and support == "all":
         raise BadInput("support is 'all' for a log; expected 'observed' or 'state'")
-    endless = discount is not None or average is not False
+    endless = discount is not None or is_wanted(average)
     table = counts if isinstance(counts, Counts) else _count_table(counts, cost, initial, goals, support)
     if support == "state":
         table = _share_outcomes(table, None if endless else _safe_states(table))

@@ -24,7 +24,7 @@ from rue._arrays import Array, read_only
 from rue._check import frozen_array, in_all, index_array, labels, number_array
 from rue._rounding import UNIT_ROUNDOFF
 from rue._text import plain
-from rue.average import averaged, check_alone
+from rue.average import averaged, check_alone, is_wanted
 from rue.errors import BadInput, argument
 from rue.flat import Flat, all_ends, discounted, figures_given, flat_from_dense
 from rue.horizon import finite_horizon
@@ -249,7 +249,7 @@ class UMDP:
         average: bool | float = False,
     ) -> "UMDP":
         """Return a model from flat arrays of costs, with what else makes the problem (see `from_dense`)."""
-        if average is not False:
+        if is_wanted(average):
             check_alone({"discount": discount, "horizon": horizon, "terminal": terminal, "avoid": avoid})
             flat = averaged(flat, average)
         elif avoid is not None:

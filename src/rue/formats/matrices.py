@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from rue._arrays import Array
 from rue._check import check_memory, labels, number_array, one_index, real_number
+from rue.average import is_wanted
 from rue.errors import BadFile, BadInput
 from rue.flat import Flat
 from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
@@ -97,7 +98,7 @@ def from_gymnasium(
         raise BadInput(f"the environments have {min(count)} to {max(count)} states; expected the same in all")
     states = count.pop()
     state, action, target, sample, prob, reward, ended = np.concatenate(entries).T
-    if average is not False and ended.any():
+    if is_wanted(average) and ended.any():
         first = int(np.flatnonzero(ended)[0])
         raise BadInput(
             f"environment {sample[first]:g} terminates after action {action[first]:g} in state {state[first]:g}, and "

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rue._arrays import read_only
+from rue.average import is_wanted
 from rue.errors import BadFile, BadInput
 from rue.flat import Flat, let_goals_wait
 from rue.model import UMDP
@@ -35,7 +36,7 @@ def model_from_rewards(
     cost = flat.cost if sign == 1 else 0.0 - flat.cost  # no negative zeros
     factor = None if discount is None or discount == 1 else discount
     lowest = float(cost.min(initial=0.0))
-    endless = factor is not None or average is not False
+    endless = factor is not None or is_wanted(average)
     if lowest < 0 and not endless:
         choice, sample = (int(i) for i in np.argwhere(cost == lowest)[0])
         state = int(np.searchsorted(flat.choice_ptr, choice, side="right")) - 1
@@ -51,7 +52,8 @@ def model_from_rewards(
             flat = replace(flat, successor=read_only(flat.successor.astype(np.int32, copy=False)))
             flat = replace(flat, prob=read_only(np.ascontiguousarray(flat.prob)))  # the model shares them
         flat = replace(flat, cost=cost, units=units)
-        return UMDP.from_flat(flat if average is False else let_goals_wait(flat, 0.0), discount=factor, average=average)
+        flat = let_goals_wait(flat, 0.0) if is_wanted(average) else flat
+        return UMDP.from_flat(flat, factor, average=average)
     except TypeError:
         raise BadFile(f"{where}: the units are damaged; expected those that rue writes") from None
     except BadInput as error:
