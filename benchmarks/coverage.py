@@ -71,7 +71,7 @@ def as_verdict(regret: Floats) -> rue.Evaluation:
     """What the judge would return for samples with these regrets."""
     nothing, equal = np.zeros(regret.size), np.full(regret.size, 1 / regret.size)
     judged = np.ones(regret.size, bool)
-    return rue.Evaluation(regret, nothing, regret, 0.0, float(regret.max()), True, equal, judged)
+    return rue.Evaluation(regret, nothing, regret, 0.0, float(regret.max()), True, equal, judged, nothing)
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def test_a_judge_that_is_off_contradicts_somebody(monkeypatch, solver, factor):
 def test_a_cost_below_the_least_is_an_error_of_evaluate(monkeypatch):
     model = grid()
     policy = rue.solve(model, rue.Regret()).policy
-    cost = judge_module.PolicyCost(np.full(4, 0.01), np.zeros(4), True)
+    cost = judge_module.PolicyCost(np.full(4, 0.01), np.zeros(4), True, np.zeros(4))
     monkeypatch.setattr(judge_module, "policy_cost", lambda *_: cost)
     with pytest.raises(rue.Contradiction, match=r"cost of 0\.01 .* no policy costs less than .*; 4 samples"):
         rue.evaluate(model, policy)

@@ -24,7 +24,17 @@ from rue._arrays import Array, read_only
 from rue._threads import check_threads
 from rue.compilation import compile_for_judge
 from rue.errors import BadInput
-from rue.judge import Evaluation, LeastCost, PolicyCost, judge, last_verdict, least_cost, policy_cost, verdict_of
+from rue.judge import (
+    PER_SAMPLE,
+    Evaluation,
+    LeastCost,
+    PolicyCost,
+    judge,
+    last_verdict,
+    least_cost,
+    policy_cost,
+    verdict_of,
+)
 from rue.model import UMDP, check_model, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.solution import Cache, Hook, Inner, Interval, Limits, Run, check_cache, check_limits
@@ -100,11 +110,13 @@ class _LeastSoFar:
 
     lower: Array  # [K]
     upper: Array  # [K]
+    away: Array  # [K]
     done: Array  # [B]
 
     @classmethod
     def begin(cls, source: Source) -> "_LeastSoFar":
-        return cls(np.zeros(source.samples), np.full(source.samples, np.inf), np.zeros(source.blocks, bool))
+        unknown = np.full(source.samples, np.inf)
+        return cls(np.zeros(source.samples), unknown, unknown.copy(), np.zeros(source.blocks, bool))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +127,7 @@ class _Figures:
     least: _LeastSoFar
     value: Array  # [K]
     error: Array  # [K]
+    away: Array  # [K]
     weight: Array  # [K] not divided by their sum
     seen: Array  # [B] which blocks were judged, as far as there was time
     done: Array  # [B] which blocks were judged to the end
@@ -127,14 +140,16 @@ class _Figures:
         else:
             weight = np.concatenate([source.block_weight(i, None) for i in range(source.blocks)])
         seen, done = np.zeros(source.blocks, bool), np.zeros(source.blocks, bool)
-        return cls(source, least, unknown, unknown.copy(), weight, seen, done)
+        return cls(source, least, unknown, unknown.copy(), unknown.copy(), weight, seen, done)
 
     def take(self, found: _Judged) -> None:
         """Copy the figures of a block to their place."""
         part = slice(self.source.first[found.block], self.source.first[found.block + 1])
-        self.value[part], self.error[part] = found.cost.value, found.cost.error
+        for name in PER_SAMPLE:
+            getattr(self, name)[part] = getattr(found.cost, name)
         if found.least is not None:
-            self.least.lower[part], self.least.upper[part] = found.least.lower, found.least.upper
+            for name in ("lower", "upper", "away"):
+                getattr(self.least, name)[part] = getattr(found.least, name)
             self.least.done[found.block] = found.least.complete
         if found.within is not None:
             self.weight[part] = self.source.block_weight(found.block, found.within)
@@ -142,8 +157,10 @@ class _Figures:
 
     def verdict(self) -> Evaluation:
         """Return the evaluation; what was not judged is infinite."""
-        cost = PolicyCost(self.value, self.error, bool(self.done.all()))
-        least = LeastCost(self.least.lower.copy(), self.least.upper.copy(), bool(self.least.done.all()))
+        cost = PolicyCost(self.value, self.error, bool(self.done.all()), self.away)
+        least = LeastCost(
+            self.least.lower.copy(), self.least.upper.copy(), bool(self.least.done.all()), self.least.away
+        )
         weight = self.weight
         if self.source.model is None:
             weight = weight / weight.max()
@@ -173,7 +190,7 @@ def _judge_block(model: UMDP, block: int, policy: Policy, run: Run, wants_least:
     """Return the figures of a block."""
     least = least_cost(model, run) if wants_least else None
     if least is not None:  # copied, or all values of the block would stay
-        least = LeastCost(least.lower.copy(), least.upper.copy(), least.complete)
+        least = LeastCost(least.lower.copy(), least.upper.copy(), least.complete, least.away)
     cost = policy_cost(model, policy, run)
     return _Judged(block, cost, least, model.weight if model.is_weighted else None)
 

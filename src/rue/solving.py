@@ -146,6 +146,7 @@ def _solve(whole: WholeModel | WholeSource, solver: Solver, run: Run, bound: boo
         certificate=outcome.certificate or certificate,
         regret_certificate=certificate,
         reason=reason,
+        average_error=float(verdict.average_error.max()),
         floor=FLOOR * max(typical_cost(model), float(values.lower[model.graph.initial].max())),
     )
     evidence.solution = solution

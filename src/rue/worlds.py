@@ -113,18 +113,15 @@ class Source:
         support: Literal["observed", "state"] = "state",
         cost_noise: float = 0.0,
         discount: float | None = None,
+        average: bool | float = False,
     ) -> "Source":
-        """Return posterior samples of counted transitions, as `rue.from_counts` draws them, in blocks.
-
-        With a `discount` and negative costs, each block is shifted by what its own costs need: regrets stay what they
-        are, and with `cost_noise` costs differ by a constant from block to block.
-        """
+        """Return posterior samples of counted transitions, as `rue.from_counts` draws them, in blocks."""
         if not isinstance(counts, Counts):
             raise BadInput(f"counts is a {type(counts).__name__}; expected a rue.Counts, see rue.count_transitions")
-        posterior = _Posterior(counts, prior, support, cost_noise, discount)
+        posterior = _Posterior(counts, prior, support, cost_noise, discount, average)
         first = posterior.sample(1, seed=check_seed(seed))
         size = _sizes(samples, block, first.graph)
-        return cls(first.graph, size, _Draws(posterior, size, seed), units=PLAIN if cost_noise else first.units)
+        return cls(first.graph, size, _Draws(posterior, size, seed), units=first.units)
 
     @classmethod
     def from_files(
@@ -366,6 +363,7 @@ class _Posterior:
     support: Literal["observed", "state"]
     cost_noise: float
     discount: float | None
+    average: bool | float
 
     @cached_property
     def graph(self) -> Graph:
@@ -376,7 +374,7 @@ class _Posterior:
         """Draw samples of the posterior."""
         return from_counts(
             self.counts, samples=count, seed=seed, prior=self.prior, support=self.support,
-            cost_noise=self.cost_noise, discount=self.discount,
+            cost_noise=self.cost_noise, discount=self.discount, average=self.average,
         )  # fmt: skip
 
 

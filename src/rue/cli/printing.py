@@ -5,7 +5,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import ROUND_FLOOR
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import TYPE_CHECKING, Any
 
 from rue._text import one_line, plain, rounded
@@ -80,3 +80,10 @@ def at_least(value: float) -> str:
 def at_most(value: float) -> str:
     """Return an upper bound; tiny ones are raised to 1e-12, which holds as well and is easier to read."""
     return number(max(value, 1e-12) if value > 0 else value)
+
+
+def average_in_words(average: Mapping[str, float]) -> str:
+    """Return what is told of averages per step (`Units.averages`) in words."""
+    error = average["error"]
+    near = "not known" if math.isinf(error) else f"{rounded(error, 2, ROUND_CEILING)} at most"
+    return f"per step, by a discount of {average['discount']:g}; the distance from the long run is {near}"

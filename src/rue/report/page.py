@@ -32,7 +32,7 @@ from rue.policy import Policy
 from rue.report import summary, tables
 from rue.report.experiments import draw_experiment
 from rue.report.maps import draw_map
-from rue.report.solutions import draw_bounds, draw_regrets, has_history
+from rue.report.solutions import draw_bounds, draw_regrets, has_history, regret_words
 from rue.report.style import render, svg_element, svg_image
 from rue.risk import spread
 from rue.solution import Solution
@@ -280,8 +280,7 @@ def regret_figure(model: UMDP, regrets: Regrets, name: str, bound: float | None 
     where = f"{counted(len(shown), 'method')} in {counted(model.samples, what)}"
     words = f"Regret of {where}. Largest: {largest}."
     proved = f" No policy has a max regret below {bound_text(bound)}." if bound else ""
-    above = {"cost": "cost above the least", "reward": "reward below the largest"}[model.units.name]
-    caption = f"The {above} that is possible there.{proved}{_not_shown(regrets)}"
+    caption = f"The {regret_words(model.units)} that is possible there.{proved}{_not_shown(regrets)}"
     drawn = draw_regrets(model, shown, bound=bound or None)
     return PageFigure(f"Regret in {title}", caption, svg_element(drawn, name, words))
 

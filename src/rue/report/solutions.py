@@ -28,10 +28,10 @@ from rue.model import UMDP
 from rue.report import style
 from rue.simplification import FrontierPoint
 from rue.solution import Solution
+from rue.units import Units
 
 MOST_BARS, MOST_BESIDE = 30, 6
 CELL, HALF = (0.42, 0.27), 0.6  # inches of a coloured cell; from here on its letters are white
-REGRET = {"cost": "regret (cost above the least possible)", "reward": "regret (reward below the largest possible)"}
 FIRST_SECONDS = 1e-3
 # Smaller values are drawn as 0: relative to the largest known value, and absolute. Solvers reach 0 up to rounding.
 NEGLIGIBLE, LEAST = 1e-9, 1e-12
@@ -58,7 +58,7 @@ def draw_regrets(model: UMDP, regrets: Mapping[str, ArrayLike], *, bound: float 
     top = 1.1 * float(values[np.isfinite(values)].max(initial=0.0)) or 1.0
     label = {name: f"{short_line(name)}, max {number_text(float(table[name].max()))}" for name in table}
     if model.samples > MOST_BARS:
-        return _draw_curves(table, label, top, bound, model.units.name)
+        return _draw_curves(table, label, top, bound, model.units)
     if len(table) > MOST_BESIDE:
         return _draw_cells(model, table)
     figure, axes = _bar_axes(model, len(table))
@@ -97,8 +97,13 @@ def _bar_axes(model: UMDP, methods: int) -> tuple[Figure, Axes]:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xticks(range(len(names)), names, **_turned(names))
     axes.tick_params(axis="x", length=0)
-    axes.set(xlabel=title, ylabel=REGRET[model.units.name])
+    axes.set(xlabel=title, ylabel=f"regret ({regret_words(model.units)} possible)")
     return figure, axes
+
+
+def regret_words(units: Units) -> str:
+    """Return what a regret is, such as "cost above the least"."""
+    return f"{units.value_name} {'below the largest' if units.reward else 'above the least'}"
 
 
 def _turned(names: Sequence[str]) -> dict[str, Any]:
@@ -146,7 +151,7 @@ def _sample_names(model: UMDP) -> tuple[list[str], str]:
 
 
 def _draw_curves(
-    table: Mapping[str, Array], label: Mapping[str, str], top: float, bound: float | None, unit: str
+    table: Mapping[str, Array], label: Mapping[str, str], top: float, bound: float | None, units: Units
 ) -> Figure:
     """Draw the share of samples with a larger regret; infinite regrets keep a curve above zero."""
     figure, (axes,) = style.panels(1, 1, (7.5, 4.4 + 0.3 * ceil((len(table) + 1) / 3)))
@@ -159,7 +164,12 @@ def _draw_curves(
         x, y = [0.0, *finite, *[top] * end], [*share, *share[-1:].repeat(end)]
         axes.step(x, y, where="post", linewidth=1.6, label=label[name])
     samples = next(iter(table.values())).size
-    axes.set(xlim=(0, top), ylim=(0, 1.02), xlabel=REGRET[unit], ylabel=f"share of {samples} samples with more")
+    axes.set(
+        xlim=(0, top),
+        ylim=(0, 1.02),
+        xlabel=f"regret ({regret_words(units)} possible)",
+        ylabel=f"share of {samples} samples with more",
+    )
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.xaxis.set_major_formatter("{x:g}")
     style.add_bound(axes.axvline, bound)
