@@ -44,13 +44,15 @@ test: lint kernels
 	$(MAKE) --no-print-directory interpreted
 
 # Tests of kernels on small models, with the kernels as plain Python: numpy tells of a NaN that compiled code would hide.
-INTERPRETED := tests/test_structure.py tests/test_optimal.py tests/test_traps.py \
+INTERPRETED := tests/test_structure.py tests/test_optimal.py tests/test_traps.py tests/test_upper_vectors.py \
+	tests/test_sums.py::test_intervals_hold_exact_values tests/test_sums.py::test_few_samples_at_first \
+	tests/test_growth.py::test_a_grown_graph_is_that_of_all_samples \
 	tests/test_corpus.py --deselect tests/test_corpus.py::test_a_short_run_with_a_new_seed
 interpreted: setup
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(INTERPRETED)
 
 # How much of src/rue the tests run through: Python by all tests, kernels by those that interpret them.
-coverage: setup
+coverage: kernels
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest $(INTERPRETED)
@@ -58,7 +60,7 @@ coverage: setup
 	$(BIN)/coverage report --skip-covered --include='src/rue/*_kernels.py,src/rue/*/*_kernels.py,src/rue/*/*/*_kernels.py'
 	$(BIN)/coverage report --skip-covered --fail-under=95
 
-# Random models and mutated files for so many seconds, or with a seed: the same ones again. What fails is in fuzz/corpus.
+# Random models and mutated files for a number of seconds, or with a seed: the same ones again. What fails is in fuzz/corpus.
 SECONDS ?= 60
 fuzz: kernels
 	$(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))

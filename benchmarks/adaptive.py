@@ -55,7 +55,7 @@ class Record:
     options: float
 
     def bounds(self, seconds: float) -> tuple[float, float]:
-        """Lower and upper bound after so many seconds; the last known ones."""
+        """Lower and upper bound after a number of seconds; the last known ones."""
         known = [(point.lower, point.upper) for point in self.solution.trace if point.seconds <= seconds]
         final = (self.solution.max_regret.lower, self.solution.max_regret.upper)
         done = self.solution.trace[-1].seconds <= seconds

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 POOL, POLICIES = 4000, 24
 REPETITIONS = 500
-# A statement is taken to fail too often if so many failures had less than this probability.
+# A statement fails too often if its number of failures, or more, had less than this probability.
 SIGNIFICANCE = 1e-3
 FIRST, GAP = 5, 0.01  # of the search on an active set
 
@@ -71,7 +71,7 @@ def as_verdict(regret: Floats) -> rue.Evaluation:
     """What the judge would return for samples with these regrets."""
     nothing, equal = np.zeros(regret.size), np.full(regret.size, 1 / regret.size)
     judged = np.ones(regret.size, bool)
-    return rue.Evaluation(regret, nothing, regret, 0.0, float(regret.max()), True, equal, judged)
+    return rue.Evaluation(regret, nothing, regret, 0.0, float(regret.max()), True, equal, judged, nothing)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Coverage:
 
     @property
     def surprise(self) -> float:
-        """The probability of so many failures or more, if each had the probability that is allowed."""
+        """The probability of this number of failures or more, if each had the probability that is allowed."""
         return float(binom.sf(self.failures - 1, self.repetitions, self.allowed))
 
 

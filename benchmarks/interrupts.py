@@ -50,7 +50,7 @@ def _add_row(table: Table, name: str, times: list[tuple[float, float] | None]) -
 
 
 def _pressed(call: Callable[[], object], moment: float) -> tuple[float, float] | None:
-    """Press Ctrl-C so many seconds after the call: how long until it was heard, and until the call was over."""
+    """Press Ctrl-C a number of seconds after the call: how long until it was heard, and until the call was over."""
     pressed: list[float] = []
     heard: list[float] = []
     set_handler = signal.signal

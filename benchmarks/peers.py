@@ -7,7 +7,7 @@ three counts. Compiled code is warmed up on a small grid. What is timed:
   ends, order of sweeps and renumbering are in the time. The second row adds what the peers do not do or are not
   timed for, the construction of the model with all its checks.
 - QuantEcon and Storm: one solve on a model that is there. `quantecon_peer.py` and `storm_peer.py` say which methods
-  were chosen and why, and where we gave them the benefit of the doubt.
+  were chosen and why, and what was decided in their favour.
 
 rue's tolerance is relative, and small enough for proved intervals of at most 2e-6 at every state. Storm's sound
 methods prove as much, QuantEcon proves nothing. "Peers" in the verdict are QuantEcon and sound Storm. The values

@@ -105,7 +105,7 @@ def _key(name: str, compared: str, kappa: float) -> str:
 
 
 def _clocked(model: UMDP, steps: int) -> UMDP:
-    """The same model with a clock of so many steps in its states, so that gaps may depend on the time in an option."""
+    """The same model with a clock of `steps` steps in its states, so that gaps may depend on the time in an option."""
     graph = model.graph
     clocked = Graph(
         choice_ptr=_repeated(graph.choice_ptr, steps),
@@ -119,7 +119,7 @@ def _clocked(model: UMDP, steps: int) -> UMDP:
 
 
 def _repeated(ptr: np.ndarray, times: int) -> np.ndarray:
-    """Pointers of rows that come so many times, one set after the other."""
+    """Pointers of rows that are repeated, one set after the other."""
     return np.concatenate([[0], np.cumsum(np.tile(np.diff(ptr), times))])
 
 

@@ -33,7 +33,7 @@ LINE = re.compile(rf"^ {NUMBER} +\d+ +\d+ +{NUMBER} +{NUMBER} +[-+\d.e]+ +\d+ +\
 
 @dataclass(frozen=True)
 class Bounds:
-    """Lower and upper bound on the least weighted regret after so many seconds."""
+    """Lower and upper bound on the least weighted regret after a number of seconds."""
 
     seconds: float
     lower: float

@@ -52,7 +52,7 @@ def _in_own_process(policy: str, samples: int) -> dict[str, Any]:
 
 
 def measure(method: str, samples: int) -> dict[str, Any]:
-    """Judge one policy in so many samples."""
+    """Judge one policy in a number of samples."""
     import rue
     from rue.parsing import parse_method
 

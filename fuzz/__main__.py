@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of the run; a new one unless given")
     parser.add_argument("--only", choices=WHAT, help="models, or scripts: mutated files and odd words")
     parser.add_argument("--corpus", type=Path, default=corpus.FOLDER, help="where failures are written")
-    parser.add_argument("--most", type=int, default=20, help="stop after so many failures")
+    parser.add_argument("--most", type=int, default=20, help="stop after this number of failures")
     given = parser.parse_args()
     seed = secrets.randbelow(10**9) if given.seed is None else given.seed
     print(f"fuzz: seed {seed}; the same cases again: python -m fuzz --seed {seed}", flush=True)

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 import rue
 
-# Likelihoods that agree to so many digits are the same. Where they become smaller and smaller, there is no end.
+# Likelihoods that agree to this number of digits are the same. Where they become smaller and smaller, there is no end.
 DIGITS, TINY = 13, 1e-8
 
 

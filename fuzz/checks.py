@@ -26,7 +26,7 @@ NOT_FOR_IT = "this check is not for it"
 LONG = 2.0
 # Runs that take longer may have come upon a limit of time in some part, and need not be the same again.
 QUICK = 0.3
-# What exact arithmetic is asked for: so many states, nodes of a controller, policies to enumerate, choices of a tree.
+# Up to which sizes exact arithmetic is used: states, nodes of a controller, policies to enumerate, choices of a tree.
 STATES, NODES, POLICIES, TREE = 40, 60, 300, 400
 # Where rows sum to one only nearly, figures may differ by this fraction.
 LOOSE = 1e-5

@@ -24,7 +24,7 @@ class Shape:
 
 
 def _rows(size: int, least: int) -> st.SearchStrategy[tuple[int, ...]]:
-    """All ways to divide eight eighths among so many successors, each with so many eighths at least."""
+    """All ways to divide eight eighths among some successors, each with a least number of eighths."""
     ways = itertools.product(range(EIGHTHS, least - 1, -1), repeat=size)
     return st.sampled_from([way for way in ways if sum(way) == EIGHTHS])
 

@@ -112,7 +112,7 @@ def layered(draw: st.DrawFn, steps: int = 3) -> rue.UMDP:
 
 
 def deepest(naive: Naive, most: int) -> int:
-    """The depth of the largest tree of histories with so many choices at most."""
+    """The depth of the largest tree of histories with at most this number of choices."""
     return max((d for d in range(1, 9) if tree_size(naive, d, most) <= most), default=1)
 
 
@@ -688,7 +688,7 @@ def test_a_long_chain():
 
 
 def grown(model: rue.UMDP, belief: np.ndarray, rounds: int) -> BeliefGraph:
-    """The graph at a belief after so many rounds, or once its bounds have met."""
+    """The graph at a belief after a number of rounds, or once its bounds have met."""
     values = rue.optimal_values(model)
     graph = BeliefGraph.build(model, values, 1e9)
     for _, policy in start_policies(model, values, rue.solution.Run(), 0.0):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tree_bound import tree_bound
 
 import rue
-from rue.recursion.tree_bound import tree_bound
 
 CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.json"))
 SOLVERS = {"reg": rue.Regret, "cemr": rue.MyopicRegret, "cost": rue.WorstCase}

@@ -472,7 +472,7 @@ def tampered(case: Case, change: Callable[[dict], None]) -> rue.Certificate:
 
 
 def tamper_at_random(count: int, seeds: int) -> Counter:
-    """Tamper `count` times with the certificates of so many cases; what was accepted and what was refused."""
+    """Tamper `count` times with the certificates of some cases; what was accepted and what was refused."""
     counter: Counter = Counter()
     for number in range(count):
         random, own = np.random.default_rng(number), case(number % seeds)

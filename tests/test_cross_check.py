@@ -14,7 +14,7 @@ from models import lively
 import rue
 from rue import values as optimal_module
 from rue.adaptive import report_bound as adaptive
-from rue.cross_check import check_values, cost_by_factorisation, cost_by_steps
+from rue.cross_check import check_judge, check_values, cost_by_factorisation, cost_by_steps
 from rue.solution import Interval, Outcome, Run
 from rue.visits import PolicyChain
 
@@ -106,7 +106,7 @@ def test_a_judge_that_is_off_contradicts_somebody(monkeypatch, solver, factor):
 def test_a_cost_below_the_least_is_an_error_of_evaluate(monkeypatch):
     model = grid()
     policy = rue.solve(model, rue.Regret()).policy
-    cost = judge_module.PolicyCost(np.full(4, 0.01), np.zeros(4), True)
+    cost = judge_module.PolicyCost(np.full(4, 0.01), np.zeros(4), True, np.zeros(4))
     monkeypatch.setattr(judge_module, "policy_cost", lambda *_: cost)
     with pytest.raises(rue.Contradiction, match=r"cost of 0\.01 .* no policy costs less than .*; 4 samples"):
         rue.evaluate(model, policy)
@@ -135,11 +135,11 @@ def test_an_optimal_policy_that_goes_round_for_ever_is_an_error():
     builder.add("a", "go", {"goal": 1.0}, cost=1.0)
     model = builder.goal("goal").build()
     values = rue.optimal_values(model)
-    check_values(model, values)
+    assert check_values(model, values, Run())
     zero = np.zeros_like(values.lower)
     wrong = replace(values, lower=zero, upper=zero, choice=np.array([[0], [-1]], np.int32))
     with pytest.raises(rue.Contradiction, match="below the cost of its policy"):
-        check_values(model, wrong)
+        check_values(model, wrong, Run(threads=1))
 
 
 @settings(max_examples=60)
@@ -147,7 +147,7 @@ def test_an_optimal_policy_that_goes_round_for_ever_is_an_error():
 def test_a_single_wrong_value_is_found(seed, part, up):
     model = lively(seed)
     values = rue.optimal_values(model)
-    check_values(model, values)
+    assert check_values(model, values, Run())
     random = np.random.default_rng(seed)
     s, k = int(random.integers(model.graph.states - 1)), int(random.integers(model.samples))
     if values.lower[s, k] < 1e-6:
@@ -155,7 +155,21 @@ def test_a_single_wrong_value_is_found(seed, part, up):
     shift = np.zeros_like(values.lower)
     shift[s, k] = part * values.lower[s, k] * (1 if up else -1)
     with pytest.raises(rue.Contradiction):
-        check_values(model, replace(values, lower=values.lower + shift, upper=values.upper + shift))
+        check_values(model, replace(values, lower=values.lower + shift, upper=values.upper + shift), Run())
+
+
+def test_a_limit_cuts_second_computations_off_and_says_so(monkeypatch):
+    model = grid()
+    values = rue.optimal_values(model)
+    over = Run(rue.Limits(seconds=0))
+    assert not check_values(model, values, over)
+    policy = rue.solve(model, rue.Average()).policy
+    verdict = rue.evaluate(model, policy)
+    assert check_judge(model, policy, verdict, Run())
+    assert not check_judge(model, policy, verdict, over)
+    assert "cross-checks cut off" not in rue.solve(model, rue.Average()).counters
+    monkeypatch.setattr(solve_module, "check_judge", lambda *_: False)
+    assert rue.solve(model, rue.Average()).counters["cross-checks cut off"] == 1
 
 
 # The evidence
@@ -234,6 +248,5 @@ def test_both_second_computations_of_a_cost_agree_with_the_judge(seed):
     for k in range(model.samples):
         chain = PolicyChain.build(model, policy, k)
         paid = np.bincount(node, policy.weight * model.cost[policy.choice, k], policy.nodes)
-        for compute in (cost_by_steps, cost_by_factorisation):
-            found = compute(chain, paid)
+        for found in (cost_by_steps(chain, paid, Run()), cost_by_factorisation(chain, paid)):
             assert found is not None and found[0] == pytest.approx(value[k], rel=1e-9)

@@ -1,6 +1,7 @@
 """What the documentation shows is what happens."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,18 @@ def test_the_examples_in_the_guide_run(capsys, tmp_path, monkeypatch):
     assert names["solution"].status == "solved"
     shown = re.search(r"prints\n\n```\n(.*?)```", text, re.DOTALL)[1]
     assert shown in capsys.readouterr().out
+
+
+def test_the_picture_of_flat_arrays_is_of_the_model_in_the_guide():
+    """The file is what its script draws, from a model with the arrays that the guide shows."""
+    drawn = runpy.run_path(str(ROOT / "docs" / "data" / "draw_arrays.py"))
+    assert (ROOT / "docs" / "arrays.svg").read_text(encoding="utf-8") == drawn["drawing"]()
+    names: dict = {}
+    (block,) = [block for block in BLOCK.findall((ROOT / "docs" / "guide.md").read_text()) if "choice_ptr=[" in block]
+    exec(compile("import rue\n" + block, "guide.md", "exec"), names)
+    shown, model = names["flat"], drawn["example"]()
+    assert shown.graph.fingerprint == model.graph.fingerprint
+    assert (shown.prob == model.prob).all() and (shown.cost == model.cost).all()
 
 
 def test_the_examples_on_acting_run(capsys, tmp_path, monkeypatch):

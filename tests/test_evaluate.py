@@ -11,7 +11,8 @@ from models import Shape, models_with_controllers, umdps
 from naive import INF, Naive, controller_value
 
 import rue
-from rue.judge import components, is_proper, node_values
+from rue.judge import is_proper, node_values
+from rue.long_run import components
 
 judge = importlib.import_module("rue.judge")
 

@@ -22,7 +22,7 @@ CONFIDENCES = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999999]) | st.floats
 
 
 def at_most(samples: int, above: int, chance: Fraction) -> Fraction:
-    """The probability that `above` or fewer of so many samples are above a level that each exceeds with this chance."""
+    """The probability that `above` or fewer of the samples are above a level that each exceeds with this chance."""
     return sum(
         (math.comb(samples, i) * chance**i * (1 - chance) ** (samples - i) for i in range(above + 1)), Fraction(0)
     )

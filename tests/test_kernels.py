@@ -190,3 +190,13 @@ def test_the_cache_sees_edits_in_every_file_that_a_kernel_reaches(tmp_path):
     assert in_a_process(code, **environment).stdout == "3.0 0\n"
     (tmp_path / "low_kernels.py").write_text("from rue._jit import helper\n@helper\ndef _add(x):\n    return x + 2.0\n")
     assert in_a_process(code, **environment).stdout == "5.0 1\n"
+
+
+def test_what_goes_wrong_in_numba_is_told():
+    def make(function):
+        raise AttributeError("another version of numba")
+
+    with pytest.raises(AttributeError, match="another version of numba"):
+        rue._jit.Deferred(len, make)([])
+    with pytest.raises(AttributeError, match="another version of numba"):
+        _ = rue._jit.Deferred(len, make).signatures

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,12 @@ from models import Shape, umdps
 from naive import INF, Naive, matrix_game
 
 import rue
+from rue import mixture as mixture_module
 from rue import mixture_kernels as mixture
 from rue.controllers import mix_policies
 from rue.judge import is_proper
-from rue.mixture import Mixture, _PolicySearch
+from rue.mixture import Mixture, _PolicySearch, _Pool
+from rue.solution import Run
 
 CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.json"))
 
@@ -239,3 +242,30 @@ def test_kernels_are_compiled_once():
     rue.solve(model, Mixture())
     for name in ("improve", "evaluate_policy", "count_entries"):
         assert len(getattr(mixture, name).signatures) == 1, name
+
+
+def test_where_no_time_is_left_to_judge_the_mixture_it_is_the_best_policy_of_the_pool(monkeypatch):
+    model = rue.domains.Disaster(width=5, height=5, seed=1).sample(6, seed=1)
+    judge = mixture_module.judge
+
+    def slow_for_mixtures(model, policy, run):
+        verdict = judge(model, policy, run)
+        return replace(verdict, complete=False, at_most=math.inf) if policy.start_node.size > 1 else verdict
+
+    monkeypatch.setattr(mixture_module, "judge", slow_for_mixtures)
+    solution = rue.solve(model, Mixture())
+    assert solution.policy.start_node.size == 1
+    assert solution.max_regret.upper == solution.objective.upper
+    assert solution.max_regret.upper <= rue.solve(model, rue.BestSample()).max_regret.upper + 1e-9
+
+
+def test_the_pool_keeps_time_to_judge_a_mixture_of_it():
+    model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+    policy = rue.solve(model, rue.Average()).policy
+    pool = _Pool(model, Run(rue.Limits(seconds=60)))
+    pool.add(policy, pool.judge(policy))
+    assert pool.stop() is None
+    pool.judge_seconds = 12.0
+    assert pool.stop() is None  # one more policy, and a mixture of two
+    pool.add(policy, pool.judge(policy))
+    assert pool.stop() is rue.Status.TIME_LIMIT

@@ -75,11 +75,15 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         rue.UMDP.from_dense,
         {"transition": TRANSITION, "reward": np.ones((1, 2, 1)), "goals": [1], "horizon": 2, "terminal": [1.0, 2.0]},
     ),
+    "UMDP.from_dense on average": (
+        rue.UMDP.from_dense,
+        {"transition": np.full((1, 2, 1, 2), 0.5), "cost": np.ones((1, 2, 1)), "average": 0.9},
+    ),
     "UMDP.from_dense to avoid": (rue.UMDP.from_dense, {"transition": TRANSITION, "goals": [1], "avoid": [0]}),
     "UMDP.subset": (MODEL.subset, {"samples": [0]}),
     "UMDP.with_discount": (MODEL.with_discount, {"discount": 0.5}),
     "UMDP.with_horizon": (MODEL.with_horizon, {"horizon": 2, "terminal": [1.0] * MODEL.graph.states}),
-    "Units": (rue.Units, {"reward": True, "shift": 1.0, "steps": 2.0, "constant": 0.0}),
+    "Units": (rue.Units, {"reward": True, "shift": 1.0, "steps": 2.0, "constant": 0.0, "average": True}),
     "UMDP.with_weight": (MODEL.with_weight, {"weight": [1.0, 2.0]}),
     "Graph": (rue.Graph, values_of(GRAPH)),
     "Policy": (rue.Policy, values_of(POLICY)),
@@ -94,6 +98,9 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Policy.agent.observe": (observe, {"state": "door", "outcome": 0}),
     "Builder": (rue.Builder, {"samples": 2, "weight": [1.0, 2.0], "discount": 0.5}),
     "Builder with a horizon": (rue.Builder, {"samples": 2, "horizon": 3}),
+    "Builder on average": (
+        lambda average: rue.Builder(2, average=average).add("a", "go", {"a": 1.0}).build(), {"average": True},
+    ),
     "Builder.terminal": (
         lambda **given: rue.Builder(2, horizon=1).add("a", "go", {"b": 1.0}).goal("b").terminal(**given).build(),
         {"state": "a", "cost": 1.0},

@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from models import Shape, umdps
 from naive import INF, Naive, best_slot_options, matrix_game, pure_trees
+from tree_bound import tree_bound
 
 import rue
 from rue.judge import is_proper
-from rue.recursion.tree_bound import tree_bound
 from rue.solution import Run
 from rue.values import regret_gap
 

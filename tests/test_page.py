@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 import rue
 from rue import parsing
-from rue._text import percent_text
+from rue._text import counted, percent_text
 from rue.experiments.problems import ProblemRuns
 from rue.experiments.provenance import machine, versions
 from rue.experiments.results import Results
@@ -184,7 +184,7 @@ def test_only_methods_with_a_history_are_in_the_figure_of_bounds():
     (figure,) = [one for one in root.all("figure") if "Bounds over time" in one.text]
     for name in METHODS:
         assert (f"{name}: solved" in figure.text) == (name in known)
-    assert f"The other {tables.count(len(METHODS) - len(known), 'method')} found no bounds on the way" in figure.text
+    assert f"The other {counted(len(METHODS) - len(known), 'method')} found no bounds on the way" in figure.text
 
 
 def test_gap_and_mean_regret_are_those_of_the_solution():

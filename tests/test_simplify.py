@@ -131,7 +131,7 @@ def test_improvements_lower_the_judged_regret():
 
 
 def small_controllers(model: rue.UMDP, copies: int):
-    """Yield all deterministic controllers with one start and so many nodes for each state that is no goal."""
+    """Yield all deterministic controllers with one start and a number of nodes for each state that is no goal."""
     graph = model.graph
     inner = np.flatnonzero(~graph.goal)
     node_state = np.concatenate([np.repeat(inner, copies), np.flatnonzero(graph.goal)])

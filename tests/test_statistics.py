@@ -16,8 +16,8 @@ from rue.experiments.statistics import (
     Moments,
     bootstrap_band,
     compare_methods,
-    describe,
     holm,
+    moments_of,
     most_comparisons,
     t_band,
     t_test,
@@ -149,14 +149,14 @@ def test_holm_by_hand_and_with_holes():
 
 
 def test_moments_leave_holes_out():
-    assert describe(np.array([1.0, math.nan, 3.0])) == Moments(2, 2.0, pytest.approx(math.sqrt(2)))
-    assert describe(np.array([math.nan])).problems == 0
-    assert describe(np.array([1.0, math.inf, 3.0, math.nan])) == Moments(2, 2.0, pytest.approx(math.sqrt(2)), 1)
-    assert describe(np.array([math.inf, math.nan])).mean == math.inf
+    assert moments_of(np.array([1.0, math.nan, 3.0])) == Moments(2, 2.0, pytest.approx(math.sqrt(2)))
+    assert moments_of(np.array([math.nan])).problems == 0
+    assert moments_of(np.array([1.0, math.inf, 3.0, math.nan])) == Moments(2, 2.0, pytest.approx(math.sqrt(2)), 1)
+    assert moments_of(np.array([math.inf, math.nan])).mean == math.inf
     assert t_band(np.array([1.0, math.inf, 3.0])) == t_band(np.array([1.0, 3.0]))
     assert bootstrap_band(np.array([1.0, math.inf, 3.0])) == bootstrap_band(np.array([1.0, 3.0]))
     assert sorted([Moments(3, 1.0, 0.1, 2), Moments(5, 2.0, 0.1)], key=lambda one: one.rank)[0].mean == 2.0
-    assert math.isnan(describe(np.array([5.0])).deviation)
+    assert math.isnan(moments_of(np.array([5.0])).deviation)
 
 
 def test_bands_by_hand():

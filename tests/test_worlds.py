@@ -1,5 +1,6 @@
 """Samples in blocks: the same figures whoever judges which block, whatever is lost on the way."""
 
+import dataclasses
 import gc
 import os
 import pickle
@@ -38,7 +39,7 @@ def draw(block: int) -> rue.UMDP:
 
 
 def draw_and_die(block: int) -> rue.UMDP:
-    """The same; block 2 kills the process that draws it, so many times, unless that is the one of the tests."""
+    """The same; block 2 kills the process that draws it, a number of times, unless that is the one of the tests."""
     mark = Path(os.environ["RUE_TEST_MARK"])
     is_deadly = block == 2 and len(list(mark.iterdir())) < int(os.environ["RUE_TEST_DEATHS"])
     if is_deadly and os.getpid() != int(os.environ["RUE_TEST_PARENT"]):
@@ -350,7 +351,7 @@ def test_progress_is_told_for_each_block(threads):
 
 @pytest.fixture
 def deadly(tmp_path, monkeypatch):
-    """A source whose block 2 kills the processes that draw it, so many times."""
+    """A source whose block 2 kills the processes that draw it, a number of times."""
     (tmp_path / "mark").mkdir()
     monkeypatch.setenv("RUE_TEST_MARK", str(tmp_path / "mark"))
     monkeypatch.setenv("RUE_TEST_PARENT", str(os.getpid()))
@@ -552,3 +553,44 @@ def test_one_of_processes_and_scheduler():
         pass
     with open_executor(None, None) as nobody:
         assert nobody is None
+
+
+def ring(seed=1):
+    """Counts of three states with rewards, as negative costs, some of them near 0."""
+    random = np.random.default_rng(seed)
+    cost = np.array([[-2.0, 0.5], [-0.1, 3.0], [1.0, -1.0]])
+    return rue.build._count_table(random.integers(1, 9, (3, 2, 3)), cost, 0, (), "observed")
+
+
+@pytest.mark.parametrize("way", [{"discount": 0.9}, {"average": 0.9}])
+def test_counts_with_noisy_costs_are_in_figures(way):
+    """Values of all blocks are those of the costs that were drawn, whatever shift keeps them above 0."""
+    source = rue.Source.from_counts(ring(), 30, seed=3, block=7, cost_noise=0.8, **way)
+    policy = rue.Policy.from_choices(source.graph, source.graph.choice_ptr[:-1])
+    verdict = rue.evaluate(source, policy)
+    own = []
+    for block in map(source.block, range(source.blocks)):
+        assert block.units == source.units and block.units.shift > 0
+        for k in range(block.samples):  # the discounted value, by a linear system in the costs themselves
+            step, cost = np.zeros((3, 3)), block.units.step(block.cost[:, k])
+            for s, c in enumerate(source.graph.choice_ptr[:3]):
+                for t in range(source.graph.trans_ptr[c], source.graph.trans_ptr[c + 1]):
+                    if source.graph.successor[t] < 3:
+                        step[s, source.graph.successor[t]] += block.prob[t, k]
+            value = np.linalg.solve(np.eye(3) - step, cost[source.graph.choice_ptr[:3]])[0]
+            own.append(value * (0.1 if "average" in way else 1.0))
+    assert verdict.value == pytest.approx(own, abs=1e-9)
+    kept = source.gather([25, 3, 11])
+    assert kept.units == source.units
+    assert rue.evaluate(kept, policy).value == pytest.approx(verdict.value[[25, 3, 11]], abs=1e-9)
+    assert (verdict.value < 0).any()  # so they are no shifted costs
+
+
+def test_noise_of_costs_keeps_the_graph():
+    """Goals wait in every block, or in none, also where only some draws are negative."""
+    counts = dataclasses.replace(ring(), cost=np.array([2.0, 2.0, 0.2, 3.0, 1.0, 1.0]))
+    small = dataclasses.replace(counts, cost_spread=np.full(6, 0.15))
+    source = rue.Source.from_counts(small, 40, seed=1, block=1, cost_noise=1.0, discount=0.9)
+    assert {source.block(i).units.shift for i in range(40)} == {source.units.shift}
+    sure = rue.Source.from_counts(counts, 40, seed=1, block=1, cost_noise=1e-3, discount=0.9)
+    assert sure.units == rue.Units()

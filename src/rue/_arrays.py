@@ -20,3 +20,10 @@ def read_only(array: Array) -> Array:
     """Return the array itself, made read-only."""
     array.flags.writeable = False
     return array
+
+
+def places(member: Array, size: int, otherwise: int = -1) -> Array:
+    """Return the place of each of `size` numbers in a list of some of them, `otherwise` for those not in it."""
+    place = np.full(size, otherwise)
+    place[member] = np.arange(member.size)
+    return place

@@ -1,9 +1,9 @@
-"""Checks of single values at the door, with one wording for all of them."""
+"""Check single values that users give, with one wording for all messages."""
 
 import math
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from rue.errors import BadInput, unknown_name
 
-# The memory that a machine is taken to have if it does not say.
+# The memory that is assumed, in bytes, where the machine does not report it.
 USUAL_MEMORY = 16e9
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -126,8 +126,8 @@ def number_array(name: str, values: object) -> np.ndarray:
 def frozen_array(name: str, values: object, dtype: type) -> np.ndarray:
     """Return the values as a contiguous read-only array; no copy when it is one already.
 
-    What would not survive the conversion is refused: fractions and numbers out of range where indices are expected,
-    text and complex numbers everywhere.
+    Values that would change in the conversion are refused: fractions and numbers out of range where indices are
+    expected, text and complex numbers everywhere.
     """
     try:
         given = np.asarray(values)
@@ -144,7 +144,7 @@ def frozen_array(name: str, values: object, dtype: type) -> np.ndarray:
             if not least <= value <= most:
                 raise BadInput(f"{name} holds {value}; expected numbers from {least} to {most}")
     try:
-        with np.errstate(over="ignore"):  # infinite, and left to who knows what is too large
+        with np.errstate(over="ignore"):  # infinite: the caller decides what is too large
             array: np.ndarray = np.asarray(given, dtype=dtype, order="C")
     except (OverflowError, TypeError, ValueError):
         raise BadInput(f"{name} holds {given.dtype} values; expected numbers") from None
@@ -152,6 +152,20 @@ def frozen_array(name: str, values: object, dtype: type) -> np.ndarray:
         array = array.copy() if np.shares_memory(array, given) else array
         array.flags.writeable = False
     return array
+
+
+def check_weights(kind: str, values: object, names: Sequence[object]) -> np.ndarray:
+    """Return the weights of things of a kind, of which there is one for each name."""
+    weight = frozen_array("weight", values, np.float64)
+    if weight.shape != (len(names),):
+        raise BadInput(f"weight has shape {weight.shape}; expected one number for each of {len(names)} {kind}s")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if bad.size:
+        where = f"the weight of {kind} {names[bad[0]]} is {weight[bad[0]]}"
+        raise BadInput(f"{where}; expected a finite number, 0 or more; {in_all(bad.size)}")
+    if not weight.any():
+        raise BadInput(f"the weight of every {kind} is 0; expected a positive weight in one at least")
+    return weight
 
 
 def check_memory(what: str, size: float, advice: str = "") -> None:

@@ -37,8 +37,8 @@ OPTIONS: dict[str, bool | int | float | str] = {
 }
 
 
-# The dual simplex method can go in circles for ever. After this many iterations for each row and column, and these at
-# least, the primal one has a try, with so many times as many iterations.
+# The dual simplex method can cycle for ever. It gets this many iterations for each row and column, and at least the
+# second number. Then the primal one is tried, with more iterations by the third number.
 MOST_ITERATIONS, LEAST_ITERATIONS, PRIMAL_TIMES = 10, 1000, 100
 DUAL, PRIMAL = 1, 4  # HiGHS's numbers; 1 is its default
 
@@ -176,7 +176,7 @@ class Program:
         return self._highs
 
     def _stop_if_cancelled(self, event: Any) -> None:
-        """Called by HiGHS every now and then; this is also where Python hears Ctrl-C."""
+        """Called by HiGHS from time to time; meanwhile Python also notices Ctrl-C."""
         if self._cancelled:
             event.interrupt()
 

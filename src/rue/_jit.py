@@ -52,23 +52,25 @@ class Deferred:
         self._function, self._make = function, make
         self._dispatcher: Any = None
 
-    @property
     def dispatcher(self) -> Any:
-        """The object that numba makes of the function."""
+        """Return the object that numba makes of the function.
+
+        No property: an AttributeError inside one would end in `__getattr__`, which asks for it again, for ever.
+        """
         if self._dispatcher is None:
             self._dispatcher = self._make(self._function)
             # Numba can call only its own objects: put them in the place of all functions that this one may call.
             names = self._function.__globals__
-            names.update({name: value.dispatcher for name, value in names.items() if isinstance(value, Deferred)})
+            names.update({name: value.dispatcher() for name, value in names.items() if isinstance(value, Deferred)})
         return self._dispatcher
 
     def __call__(self, *args: Any) -> Any:
-        return self.dispatcher(*args)
+        return self.dispatcher()(*args)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self.dispatcher, name)
+        return getattr(self.dispatcher(), name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,10 @@
-"""Values as strict JSON has them, and names as a line of text can have them."""
+"""Values as strict JSON has them; names and numbers as a line of text has them."""
 
 import math
 import re
-from collections.abc import Mapping
-from decimal import ROUND_CEILING, Context, Decimal
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from itertools import chain, count
 from types import MappingProxyType
 from typing import Any
 
@@ -43,7 +44,7 @@ def frozen(name: str, value: Any) -> Any:
 
 
 def one_line(name: str) -> str:
-    """Return a foreign name on one line, with � for what is no letter.
+    """Return a name that a user gave on one line, with � for each character that is no letter.
 
     A line break would tear a table or a title apart, an SVG file cannot hold control characters, and a terminal obeys
     them.
@@ -52,10 +53,48 @@ def one_line(name: str) -> str:
 
 
 def short_line(name: str, most: int = 40) -> str:
-    """Return a name on one line of at most `most` letters; what is too much is left out of its middle."""
+    """Return a name on one line of at most `most` letters; a longer one loses its middle."""
     whole = one_line(name)
     half = (most - 1) // 2
     return whole if len(whole) <= most else f"{whole[:half]}…{whole[-half:]}"
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Return the names, with a number behind one that has come before."""
+    found: dict[str, None] = {}
+    for name in names:
+        numbered = chain([name], (f"{name} ({number})" for number in count(2)))
+        found[next(new for new in numbered if new not in found)] = None
+    return list(found)
+
+
+def listed(names: Sequence[str], most: int | None = None) -> str:
+    """Return `a, b and c`; if there are more than `most`, the first ones and the number of the others."""
+    if most is not None and len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    """Return `1 method`, `3 methods`, `12 000 methods`."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}".replace(",", " ")
+
+
+def number_text(value: float) -> str:
+    """Return a number with three digits, or ∞."""
+    return "∞" if value == math.inf else f"{value:.3g}"
+
+
+def rounded(value: float, digits: int, rounding: str) -> str:
+    """Return a number with that many digits, or ∞; `rounding` is a mode of the module `decimal`."""
+    if value == math.inf:
+        return "∞"
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):.{digits}g}"
+
+
+def bound_text(value: float) -> str:
+    """Return three digits of a proved lower bound, rounded down, so that the number shown is proved too."""
+    return rounded(value, 3, ROUND_FLOOR)
 
 
 def percent_text(share: float) -> str:

@@ -47,9 +47,9 @@ FIRST_TAIL = 1.5
 PART_GAP, FINER, MOST_FINER = 0.5, 4.0, 12
 # A relative gap of a part that is good enough at first, and then as a part of that over all samples.
 FIRST_GAP, LOOSE = 0.2, 0.25
-# An active sample is idle if its belief is below this part of its cap, and leaves after so many rounds in a row.
+# An active sample is idle if its belief is below this part of its cap, and leaves after this number of rounds in a row.
 LITTLE, IDLE_ROUNDS = 1e-3, 3
-# Why a part may end that ends the whole search.
+# If a part ends for one of these reasons, so does the whole search.
 LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.MEMORY_LIMIT, Status.INTERRUPTED)
 # The judge's error is no gap, up to these parts of the upper bound and of the largest optimal value.
 JUDGED, JUDGED_VALUE = 1e-6, 1e-9

@@ -1,6 +1,6 @@
 """Act with a policy, one step after the other, in the world that it was made for.
 
-`policy.agent(model, seed=1)` makes an agent. `act` tells what to do, `observe` is told the state that came of it, and
+`policy.agent(model, seed=1)` makes an agent. `act` returns what to do, `observe` takes the state that it led to, and
 `reset` begins a new episode. An episode takes one random number in [0, 1) for the start node and one for each action,
 also where there is only one: number by number the draws of `rue.simulate`, which takes one more for each outcome.
 

@@ -22,11 +22,15 @@ from numpy.typing import ArrayLike
 from rue._arrays import Array, pointers, ranges
 from rue._check import check_memory, frozen_array, in_all, labels, number_array, one_of, real_number, whole_number
 from rue._check import seed as check_seed
+from rue.average import is_wanted
 from rue.errors import BadInput, argument
 from rue.flat import Flat, flat_indices
 from rue.model import UMDP, Graph, check_pointers
 from rue.structure import surely_reaching
 from rue.units import Units
+
+# Standard deviations at which the noise of costs is cut off: one draw in 10^18 is beyond them.
+MOST_NOISE = 9.0
 
 Numbers = float | Sequence[float] | Array
 
@@ -42,7 +46,8 @@ class Builder:
     States are numbered in the order in which they are first named, and so are actions. The initial state is the first
     one unless `initial` says otherwise. `samples` is a number, or a list of names; `weight` has the probability of each
     sample, all equal unless given. `discount` makes a discounted problem of it (see `UMDP.with_discount`), `horizon`
-    one of a number of steps; costs may then be negative. `reward=` in place of `cost=` makes a problem of rewards.
+    one of a number of steps, `average` one of averages per step in the long run; costs may then be negative. `reward=`
+    in place of `cost=` makes a problem of rewards.
     """
 
     def __init__(
@@ -52,12 +57,13 @@ class Builder:
         weight: ArrayLike | None = None,
         discount: float | None = None,
         horizon: int | None = None,
+        average: bool | float = False,
     ) -> None:
         named = isinstance(samples, Sequence) and not isinstance(samples, str | bytes)
         self._sample_label = labels("sample", samples) if named else None
         self._samples = whole_number("samples", samples if self._sample_label is None else len(self._sample_label), 1)
         self._weight = weight
-        self._discount, self._horizon = discount, horizon
+        self._discount, self._horizon, self._average = discount, horizon, average
         self._figure: str | None = None  # "cost" or "reward", once one was given
         self._terminal: dict[str, Array] = {}
         self._avoid: list[str] = []
@@ -172,7 +178,7 @@ class Builder:
         if self._avoid and self._figure is not None:
             raise BadInput(f"there are states to avoid and {self._figure}s; expected one objective")
         avoid = [self._state[name] for name in self._avoid] or None
-        return UMDP.from_flat(flat, self._discount, self._horizon, self._last(names), avoid)
+        return UMDP.from_flat(flat, self._discount, self._horizon, self._last(names), avoid, self._average)
 
     def _last(self, names: Sequence[str]) -> Array | None:  # [K, S]
         """Return the terminal figures of all states, or None if none was given."""
@@ -262,19 +268,22 @@ def from_counts(
     support: Literal["observed", "state", "all"] = "state",
     cost_noise: float = 0.0,
     discount: float | None = None,
+    average: bool | float = False,
 ) -> UMDP:
     """Return posterior samples of a model whose transitions were counted.
 
     `counts[S,A,S]` says how often action a in state s led to s'; `cost[S,A]` is the mean cost. What `count_transitions`
     made of a log brings its own costs, initial state and goals. `cost_noise` is the standard deviation of Gaussian
     noise on each sample's costs, in units of the cost itself (of the standard error of the mean, for logged costs);
-    costs stay 0 or more unless there is a `discount`.
+    costs stay 0 or more unless there is a `discount`, or an `average` per step in the long run. The noise is cut off at
+    9 standard deviations, so that costs of all draws are shifted by the same, if they may be negative.
 
     Each outcome that a choice may have has `prior` pseudo-counts. The `support` says which these are:
 
     - "state": what was seen to follow its state after any action. This is the default, since what was tried a few times
       is then uncertain. A state from which the counts know no sure way to a goal follows only where it was seen to,
-      for else no action would be safe from it and all costs infinite; with a `discount` there is no such state.
+      for else no action would be safe from it and all costs infinite; there is no such state with a `discount` or an
+      `average`.
     - "observed": what was seen after this very choice. Right if the outcomes of an action are known to be those seen,
       such as moves that cannot fail. A choice that was tried once is certain in every sample.
     - "all": every state, and choices that were never taken exist too. For tables with few states only, since the
@@ -295,9 +304,10 @@ def from_counts(
     one_of("support", support, ("observed", "state", "all"))
     if isinstance(counts, Counts) and support == "all":
         raise BadInput("support is 'all' for a log; expected 'observed' or 'state'")
+    endless = discount is not None or is_wanted(average)
     table = counts if isinstance(counts, Counts) else _count_table(counts, cost, initial, goals, support)
     if support == "state":
-        table = _share_outcomes(table, _safe_states(table) if discount is None else None)
+        table = _share_outcomes(table, None if endless else _safe_states(table))
     rng = np.random.default_rng(check_seed(seed))
     _check_size(table.count.size, samples)
     draw = rng.standard_gamma(table.count[:, None] + pseudo_counts, (table.count.size, samples))
@@ -306,15 +316,18 @@ def from_counts(
     draw /= np.repeat(total, np.diff(table.trans_ptr), axis=0)
     draw.flags.writeable = False  # so that it need not be copied
     price = np.repeat(table.cost[:, None], samples, axis=1)
+    least = 0.0
     if noise:
-        price = price + noise * table.cost_spread[:, None] * rng.standard_normal(price.shape)
-        price = price if discount is not None else np.maximum(price, 0.0)
+        spread = noise * table.cost_spread
+        price = price + spread[:, None] * rng.standard_normal(price.shape).clip(-MOST_NOISE, MOST_NOISE)
+        price = price if endless else np.maximum(price, 0.0)
+        least = float((table.cost - MOST_NOISE * spread).min(initial=0.0)) if endless else 0.0
     flat = Flat(
         table.choice_ptr, table.action, table.trans_ptr, table.successor,
         draw, price,
-        table.initial, table.state_label, table.action_label,
+        table.initial, table.state_label, table.action_label, least=least,
     )  # fmt: skip
-    return UMDP.from_flat(flat, discount)
+    return UMDP.from_flat(flat, discount, average=average)
 
 
 def _check_size(transitions: int, samples: int) -> None:
@@ -371,6 +384,7 @@ def from_transitions(
     support: Literal["observed", "state"] = "state",
     cost_noise: float = 0.0,
     discount: float | None = None,
+    average: bool | float = False,
     unvisited: Literal["refuse", "dead end"] = "refuse",
 ) -> UMDP:
     """Return posterior samples of a model from logged rows (state, action, cost, next state).
@@ -385,6 +399,7 @@ def from_transitions(
     return from_counts(
         count_transitions(rows, initial=initial, goals=goals, unvisited=unvisited),
         samples=samples, seed=seed, prior=prior, support=support, cost_noise=cost_noise, discount=discount,
+        average=average,
     )  # fmt: skip
 
 

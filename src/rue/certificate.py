@@ -201,7 +201,7 @@ class InBlocks(Protocol):
 def verify(model: UMDP | InBlocks, certificate: Certificate) -> float:
     """Return the lower bound that a certificate proves: at least its `bound`, or `NotProved` says what fails.
 
-    Everything is worked out again from the model; nothing of the solvers, of the judge or of `rue.values` is used. Of a
+    Everything is computed again from the model; nothing of the solvers, of the judge or of `rue.values` is used. Of a
     source only the samples are drawn that the certificate names.
 
     >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
@@ -239,7 +239,7 @@ def proved_by(model: UMDP, certificate: Certificate, cap: Array | None) -> float
 
 
 def margin(model: UMDP, terms: int = 1) -> float:
-    """Return the fraction of what a point follows from that is kept back for rounding errors.
+    """Return the fraction that rounding errors may take from what a point follows from.
 
     No sum has more than this many `terms`.
     """

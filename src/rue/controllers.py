@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rue import structure_kernels as reach
-from rue._arrays import Array, pointers, ranges, read_only
+from rue._arrays import Array, places, pointers, ranges, read_only
 from rue.controller_kernels import Partition, refine
 from rue.model import Graph
 from rue.policy import Policy, complete_choices
@@ -67,7 +67,7 @@ def mix_policies(policies: list[Policy], weight: Array) -> Policy:
 
 
 def handed_over(policy: Policy, lost: Array, other: Policy) -> Policy:
-    """Return the policy that goes over to another one, to its first node of the state, instead of to a lost node."""
+    """Return the policy that goes on with another one, at its first node of the state, in place of a lost node."""
     node = np.full(policy.graph.states, -1)
     node[other.node_state[::-1]] = np.arange(other.nodes)[::-1]
     number = np.where(lost, policy.nodes + node[policy.node_state], np.arange(policy.nodes))
@@ -128,7 +128,7 @@ def _labels(policy: Policy) -> tuple[Array, int]:
     Entries of a node that agree in choice and weight are told apart by their rank, so that no label stands twice there.
     """
     entries = policy.choice.size
-    owner = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
+    owner = policy.entry_node
     order = np.lexsort((policy.weight, policy.choice, owner))
     begins = _changes(owner[order], policy.choice[order], policy.weight[order])
     rank = np.empty(entries, np.int64)
@@ -156,8 +156,7 @@ def _by_first(key: Array) -> tuple[Array, Array]:
     """Return where each key stands first, in that order, and for each element the number of its key."""
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    rank = np.empty(order.size, np.int64)
-    rank[order] = np.arange(order.size)
+    rank = places(order, order.size)
     return first[order], rank[inverse]
 
 

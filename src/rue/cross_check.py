@@ -7,27 +7,32 @@ solvers, with certificates that `certificate.verify` checks. In addition,
   upper end no less than that of its policy, and that policy reaches a goal;
 - *the judge's* costs are no less than V*, its figure is no more than the solver's own upper bound, where the solver has
   one on the same quantity, and the cost in the worst sample is computed a second time, by a sparse factorisation of
-  the policy's chain (of policies with up to `MOST_ENTRIES` outcomes);
+  the policy's chain (of policies with up to `MOST_ENTRIES` outcomes), else step by step;
 - *a bound* for all policies holds for this one too: bound ≤ max regret + error.
+
+After a limit the second computations of a large model may be cut off; the solution then counts it.
 """
 
 import tempfile
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, places, ranges
 from rue._check import in_all
 from rue._linear import solve_chain
+from rue._threads import each
 from rue.certificate import Certificate
 from rue.errors import Contradiction, SolverFailed
 from rue.formats import save
 from rue.judge import Evaluation
 from rue.model import UMDP
 from rue.policy import Policy
-from rue.solution import Interval, Outcome, Solution, Solver
+from rue.solution import Interval, Outcome, Run, Solution, Solver
 from rue.structure import surely_reaching
 from rue.values import OptimalValues
 from rue.visits import PolicyChain
@@ -43,18 +48,32 @@ MOST_ENTRIES, MOST_PRODUCTS, UNFINISHED = 20_000, 500_000_000, 1e-12
 DIFFERENCE, DIFFERENCE_BY_STEP = 1e-6, 1e-12
 
 
-def check_values(model: UMDP, values: OptimalValues) -> None:
-    """Raise `Contradiction` if bounds on V* do not satisfy Bellman's inequalities, or its policies miss the goal."""
-    graph = model.graph
+def check_values(model: UMDP, values: OptimalValues, run: Run) -> bool:
+    """Raise `Contradiction` if bounds on V* do not satisfy Bellman's inequalities, or its policies miss the goal.
+
+    Return False if a limit left some of them unchecked.
+    """
     lower = np.where(values.dead, np.inf, values.lower)
     size = max(CHUNK // model.samples, 1)
-    for first in range(0, graph.choices, size):
-        some = np.arange(first, min(first + size, graph.choices))
-        state = graph.choice_state[some]
-        short = lower[state] > _backup(model, some, lower) * (1 + SLACK)
-        _refuse(model, values, short & ~values.dead[state], state, "above the cost of a choice")
-    for k in range(model.samples):
-        _check_policy_of(model, values, k)
+    checks = [partial(_check_choices, model, values, lower, i, size) for i in range(0, model.graph.choices, size)]
+    checks += [partial(_check_policy_of, model, values, k) for k in range(model.samples)]
+    return all(each(lambda check: _in_time(check, run), checks, run.threads))
+
+
+def _in_time(check: Callable[[], None], run: Run) -> bool:
+    """Do a check, if there is time; return whether there was."""
+    if run.out_of_time():
+        return False
+    check()
+    return True
+
+
+def _check_choices(model: UMDP, values: OptimalValues, lower: Array, first: int, size: int) -> None:
+    """Check that the lower end of V* is no more than the backup of some of the choices, in all samples."""
+    some = np.arange(first, min(first + size, model.graph.choices))
+    state = model.graph.choice_state[some]
+    short = lower[state] > _backup(model, some, lower) * (1 + SLACK)
+    _refuse(model, values, short & ~values.dead[state], state, "above the cost of a choice")
 
 
 def _check_policy_of(model: UMDP, values: OptimalValues, k: int) -> None:
@@ -96,29 +115,36 @@ def _refuse(model: UMDP, values: OptimalValues, wrong: Array, state: Array, what
         )
 
 
-def check_judge(model: UMDP, policy: Policy, verdict: Evaluation) -> None:
-    """Raise `Contradiction` if the cost in the worst sample is not what a second computation finds."""
+def check_judge(model: UMDP, policy: Policy, verdict: Evaluation, run: Run) -> bool:
+    """Raise `Contradiction` if the cost in the worst sample is not what a second computation finds.
+
+    Return False if there was no time for it.
+    """
     k = verdict.worst_sample
-    found = _cost_and_steps(model, policy, k) if np.isfinite(verdict.value[k]) else None
+    if run.out_of_time():
+        return False
+    found = _cost_and_steps(model, policy, k, run) if np.isfinite(verdict.value[k]) else None
     if found is None:
-        return
+        return not run.out_of_time()
     cost, steps = found
     if abs(cost - verdict.value[k]) > verdict.error + (DIFFERENCE + DIFFERENCE_BY_STEP * steps) * cost:
         raise Contradiction(
             f"the judge finds a cost of {float(verdict.value[k])!r} ± {verdict.error:.1e} in sample "
             f"{model.sample_name(k)}; a second computation finds {cost!r}"
         )
+    return True
 
 
-def _cost_and_steps(model: UMDP, policy: Policy, k: int) -> tuple[float, float] | None:
+def _cost_and_steps(model: UMDP, policy: Policy, k: int, run: Run) -> tuple[float, float] | None:
     """Return the expected cost and steps of a policy in a sample, or None if that takes too long."""
     chain = PolicyChain.build(model, policy, k)
-    node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
-    paid = np.bincount(node, weights=policy.weight * model.cost[policy.choice, k], minlength=policy.nodes)
-    return (cost_by_factorisation if chain.source.size <= MOST_ENTRIES else cost_by_steps)(chain, paid)
+    paid = np.bincount(policy.entry_node, weights=policy.weight * model.cost[policy.choice, k], minlength=policy.nodes)
+    if chain.source.size <= MOST_ENTRIES:
+        return cost_by_factorisation(chain, paid)
+    return cost_by_steps(chain, paid, run)
 
 
-def cost_by_steps(chain: PolicyChain, paid: Array) -> tuple[float, float] | None:
+def cost_by_steps(chain: PolicyChain, paid: Array, run: Run) -> tuple[float, float] | None:
     """Return expected cost and steps, summed until hardly any episode is unfinished, or None if that takes too long."""
     from scipy.sparse import csr_array  # slow to import
 
@@ -130,6 +156,8 @@ def cost_by_steps(chain: PolicyChain, paid: Array) -> tuple[float, float] | None
         unfinished = float(weight.sum())
         if unfinished < UNFINISHED:
             return cost, steps
+        if run.out_of_time():
+            return None
         cost, steps = cost + float((weight * paid).sum()), steps + unfinished  # without BLAS and its threads
         weight = step @ weight
     return None
@@ -138,8 +166,7 @@ def cost_by_steps(chain: PolicyChain, paid: Array) -> tuple[float, float] | None
 def cost_by_factorisation(chain: PolicyChain, paid: Array) -> tuple[float, float] | None:
     """Return expected cost and steps by a linear system, or None if it cannot be factorised."""
     inner = np.flatnonzero(chain.reached() & ~chain.goal)
-    place = np.full(chain.goal.size, inner.size)
-    place[inner] = np.arange(inner.size)
+    place = places(inner, chain.goal.size, inner.size)
     row, column = place[chain.source], place[chain.target]
     use = row < inner.size
     right = np.column_stack([paid[inner], np.ones(inner.size)])
@@ -163,7 +190,7 @@ def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificat
 
 
 @dataclass(eq=False)
-class Evidence:
+class EvidenceFile:
     """The model, or what is in memory of a source, and once there is one, the solution: what shows a contradiction."""
 
     model: UMDP | None

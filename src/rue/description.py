@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from rue.diagnosis import diagnose
+from rue.judge import least_cost
 from rue.model import UMDP
+from rue.solution import Run
 from rue.structure import all_states_reach_goal, proper_in
 from rue.units import PLAIN
 
@@ -17,6 +19,11 @@ def _figure_range(model: UMDP) -> list[float]:
     """Return the least and the largest figure of a step."""
     cost = np.array([model.cost.min(), model.cost.max()]) if model.cost.size else np.zeros(2)
     return sorted(model.units.step(cost).tolist())
+
+
+def _average_error(model: UMDP) -> float:
+    """Return how far the optimal values may be from the best averages in the long run."""
+    return float(least_cost(model, Run()).away.max())
 
 
 def describe(model: UMDP) -> dict[str, Any]:
@@ -32,6 +39,7 @@ def describe(model: UMDP) -> dict[str, Any]:
         "transitions": graph.transitions,
         "samples": model.samples,
         **({} if model.units == PLAIN else {"made_of": asdict(model.units)}),
+        **({"average": model.units.averages(_average_error(model))} if model.units.average else {}),
         **({"weights": weights_by_sample(model)} if model.is_weighted else {}),
         "memory": model.nbytes,
         "initial": graph.state_name(graph.initial),

@@ -24,8 +24,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array
 from rue._check import index_array
+from rue._text import listed
 from rue.model import UMDP, Graph, check_model, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.structure import jointly_proper, proper_in, reaching_goal, robustly_proper, visited_states
@@ -136,20 +137,20 @@ class Diagnosis:
         return [self.model.sample_name(k) for k in samples]
 
     def _listed_samples(self, samples: Sequence[int]) -> str:
-        return f"sample{'' if len(samples) == 1 else 's'} {listed(self._samples(samples))}"
+        return f"sample{'' if len(samples) == 1 else 's'} {listed(self._samples(samples), MOST_NAMES)}"
 
     def _lost_in_words(self, lost: Lost) -> str:
         names = self._names(lost)
-        state, does = names["state"], listed(names["actions"])
+        state, does = names["state"], listed(names["actions"], MOST_NAMES)
         begin = f"In {self._listed_samples(lost.samples)} the policy"
         if lost.dead_end is None:
             return f"{begin} never reaches a goal from state {state} on, where it takes {does}."
-        end, safe = names["dead_end"], listed(names["safe"]) or "no action"
+        end, safe = names["dead_end"], listed(names["safe"], MOST_NAMES) or "no action"
         return f"{begin} may enter the dead end {end}: it takes {does} in state {state}. Safe there: {safe}."
 
     def _clash_in_words(self, clash: Clash) -> list[str]:
         names = self._names(clash)
-        state, safe, clashing = names["state"], listed(names["safe"]), self._listed_samples(clash.samples)
+        state, safe, clashing = names["state"], listed(names["safe"], MOST_NAMES), self._listed_samples(clash.samples)
         wrong = [
             f"{self.model.graph.action_name(action)} may lead into a dead end in {self._listed_samples(samples)}"
             for action, samples in clash.deadly
@@ -336,9 +337,9 @@ def _where_lost(model: UMDP, policy: Policy) -> tuple[Lost, ...]:
 def _first_loss(model: UMDP, policy: Policy, sample: int) -> tuple[int, tuple[int, ...], int | None] | None:
     """Return the nearest place where a policy is lost in a sample: state, actions, and the dead end if any."""
     graph, length = model.graph, np.diff(policy.next_ptr)
-    live = np.flatnonzero(model.prob[ranges(graph.trans_ptr[policy.choice], length), sample] > 0)
+    live = np.flatnonzero(model.prob[policy.transition, sample] > 0)
     entry = np.repeat(np.arange(policy.choice.size), length)[live]
-    source = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))[entry]
+    source = policy.entry_node[entry]
     target = policy.next_node[live]
     order, before = _spread(policy.nodes, policy.start_node[policy.start_weight > 0], source, target)
     ends, _ = _spread(policy.nodes, np.flatnonzero(graph.goal[policy.node_state]), target, source)
@@ -367,9 +368,3 @@ def _spread(nodes: int, start: Array, source: Array, target: Array) -> tuple[Arr
     edges.data[:] = 1  # several ways from one node to another are one
     order, before = breadth_first_order(edges, nodes)
     return order[1:], before
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names with commas between them; if there are many, the first ones and the number of the others."""
-    shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"]
-    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))

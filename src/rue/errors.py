@@ -1,9 +1,9 @@
 """What can go wrong, as six exceptions.
 
-Bad input is an error at the door with one line that says where, what and what was expected. A limit is no exception but
-a status; `Solution.require` turns it into `NotSolved` for those who want that. A backend that fails is `SolverFailed`,
-and a certificate that does not hold is `NotProved`. Two proofs that exclude each other are a `Contradiction`: one of
-them is wrong, and so is rue. Everything else is our own bug, and an assertion.
+Bad input is refused where it comes in, with one line that says where, what, and what was expected. A limit is no
+exception but a status; `Solution.require` turns it into `NotSolved` for those who want that. A backend that fails is
+`SolverFailed`, and a certificate that does not hold is `NotProved`. Two proofs that exclude each other are a
+`Contradiction`: one of them is wrong, and so is rue. Everything else is our own bug, and an assertion.
 """
 
 import difflib

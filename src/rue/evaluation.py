@@ -6,8 +6,8 @@ source and the policy alone: not on the executor, the number of workers, or who 
 is kept in the cache of the run, so that it is computed for the first policy only.
 
 *Workers.* A task is a few blocks, so that sending the policy along costs little beside the work. A worker keeps what it
-unpacked for its next task. Only so many tasks are handed out at a time. A task whose worker is lost is done again; if
-the executor takes no more, what is left is done in this process, and the progress hook is told.
+unpacked for its next task. The number of tasks that are handed out at a time is limited. A task whose worker is lost is
+done again; if the executor takes no more, what is left is done in this process, and the progress hook hears of it.
 """
 
 import pickle
@@ -24,7 +24,17 @@ from rue._arrays import Array, read_only
 from rue._threads import check_threads
 from rue.compilation import compile_for_judge
 from rue.errors import BadInput
-from rue.judge import Evaluation, LeastCost, PolicyCost, judge, last_verdict, least_cost, policy_cost, verdict_of
+from rue.judge import (
+    PER_SAMPLE,
+    Evaluation,
+    LeastCost,
+    PolicyCost,
+    judge,
+    last_verdict,
+    least_cost,
+    policy_cost,
+    verdict_of,
+)
 from rue.model import UMDP, check_model, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.solution import Cache, Hook, Inner, Interval, Limits, Run, check_cache, check_limits
@@ -100,11 +110,13 @@ class _LeastSoFar:
 
     lower: Array  # [K]
     upper: Array  # [K]
+    away: Array  # [K]
     done: Array  # [B]
 
     @classmethod
     def begin(cls, source: Source) -> "_LeastSoFar":
-        return cls(np.zeros(source.samples), np.full(source.samples, np.inf), np.zeros(source.blocks, bool))
+        unknown = np.full(source.samples, np.inf)
+        return cls(np.zeros(source.samples), unknown, unknown.copy(), np.zeros(source.blocks, bool))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +127,7 @@ class _Figures:
     least: _LeastSoFar
     value: Array  # [K]
     error: Array  # [K]
+    away: Array  # [K]
     weight: Array  # [K] not divided by their sum
     seen: Array  # [B] which blocks were judged, as far as there was time
     done: Array  # [B] which blocks were judged to the end
@@ -127,14 +140,16 @@ class _Figures:
         else:
             weight = np.concatenate([source.block_weight(i, None) for i in range(source.blocks)])
         seen, done = np.zeros(source.blocks, bool), np.zeros(source.blocks, bool)
-        return cls(source, least, unknown, unknown.copy(), weight, seen, done)
+        return cls(source, least, unknown, unknown.copy(), unknown.copy(), weight, seen, done)
 
     def take(self, found: _Judged) -> None:
         """Copy the figures of a block to their place."""
         part = slice(self.source.first[found.block], self.source.first[found.block + 1])
-        self.value[part], self.error[part] = found.cost.value, found.cost.error
+        for name in PER_SAMPLE:
+            getattr(self, name)[part] = getattr(found.cost, name)
         if found.least is not None:
-            self.least.lower[part], self.least.upper[part] = found.least.lower, found.least.upper
+            for name in ("lower", "upper", "away"):
+                getattr(self.least, name)[part] = getattr(found.least, name)
             self.least.done[found.block] = found.least.complete
         if found.within is not None:
             self.weight[part] = self.source.block_weight(found.block, found.within)
@@ -142,8 +157,10 @@ class _Figures:
 
     def verdict(self) -> Evaluation:
         """Return the evaluation; what was not judged is infinite."""
-        cost = PolicyCost(self.value, self.error, bool(self.done.all()))
-        least = LeastCost(self.least.lower.copy(), self.least.upper.copy(), bool(self.least.done.all()))
+        cost = PolicyCost(self.value, self.error, bool(self.done.all()), self.away)
+        least = LeastCost(
+            self.least.lower.copy(), self.least.upper.copy(), bool(self.least.done.all()), self.least.away
+        )
         weight = self.weight
         if self.source.model is None:
             weight = weight / weight.max()
@@ -173,7 +190,7 @@ def _judge_block(model: UMDP, block: int, policy: Policy, run: Run, wants_least:
     """Return the figures of a block."""
     least = least_cost(model, run) if wants_least else None
     if least is not None:  # copied, or all values of the block would stay
-        least = LeastCost(least.lower.copy(), least.upper.copy(), least.complete)
+        least = LeastCost(least.lower.copy(), least.upper.copy(), least.complete, least.away)
     cost = policy_cost(model, policy, run)
     return _Judged(block, cost, least, model.weight if model.is_weighted else None)
 
@@ -193,7 +210,7 @@ class _Work(NamedTuple):
     run: Run | None  # of threads: they see its limits and Ctrl-C
 
 
-class _Task(NamedTuple):
+class _BlocksTask(NamedTuple):
     """A few blocks to judge."""
 
     work: bytes | _Work  # pickled once for all tasks
@@ -210,13 +227,13 @@ def _judge_elsewhere(figures: _Figures, policy: Policy, run: Run, executor: Exec
     chunks = _chunks(source)
     window = max(FEWEST_OUT, min(WINDOW, WINDOW_BYTES // max(size, 1)))
 
-    def tasks() -> Iterator[_Task]:
+    def tasks() -> Iterator[_BlocksTask]:
         for blocks in chunks:
             models = () if source.model is None else tuple(source.block(i) for i in blocks)
             wants_least = tuple(not figures.least.done[i] for i in blocks)
-            yield _Task(work, blocks, models, wants_least, run.seconds_left)
+            yield _BlocksTask(work, blocks, models, wants_least, run.seconds_left)
 
-    def give_up(task: _Task) -> list[_Judged]:
+    def give_up(task: _BlocksTask) -> list[_Judged]:
         if isinstance(executor, Processes):
             raise BadInput(
                 f"block {task.blocks[0]}: the process that judges it died {MOST_RETRIES + 1} times, perhaps for want "
@@ -279,7 +296,7 @@ def _unpack(work: bytes) -> _Work:
     return found
 
 
-def _perform(task: _Task) -> list[_Judged]:
+def _perform(task: _BlocksTask) -> list[_Judged]:
     """Judge the blocks of a task, as far as there is time: what a worker does."""
     source, policy, outer = task.work if isinstance(task.work, _Work) else _unpack(task.work)
     run = Run(Limits(seconds=task.seconds), threads=1) if outer is None else _Quiet(outer=outer)
@@ -287,7 +304,7 @@ def _perform(task: _Task) -> list[_Judged]:
     return list(_judge_blocks(task, source, policy, run))
 
 
-def _judge_blocks(task: _Task, source: Source | None, policy: Policy, run: Run) -> Iterator[_Judged]:
+def _judge_blocks(task: _BlocksTask, source: Source | None, policy: Policy, run: Run) -> Iterator[_Judged]:
     models: Iterable[UMDP] = task.models if source is None or task.models else map(source.block, task.blocks)
     for block, wants_least, model in zip(task.blocks, task.wants_least, models, strict=True):
         yield _judge_block(model, block, policy, run, wants_least)

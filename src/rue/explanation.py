@@ -23,16 +23,15 @@ by log(T_k / T̄). Outcomes are ranked by Σ_k b_k n_k |log(T_k / T̄)|, with n_
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rue._arrays import Array
 from rue._check import whole_number
-from rue._text import one_line
+from rue._text import bound_text, listed, number_text, one_line
 from rue.certificate import model_fingerprint
-from rue.diagnosis import Diagnosis, diagnose, listed
+from rue.diagnosis import MOST_NAMES, Diagnosis, diagnose
 from rue.errors import BadInput
 from rue.evaluation import evaluate
 from rue.judge import Evaluation
@@ -165,7 +164,9 @@ class Explanation:
             return int(finite[regret[finite].argmax()]) if finite.size else None
         places = np.flatnonzero(self.sample == whole_number("sample", sample, 0, self.model.samples - 1))
         if not places.size:
-            raise BadInput(f"sample {sample} was not looked at; expected one of {listed(self._names(self.sample))}")
+            raise BadInput(
+                f"sample {sample} was not looked at; expected one of {listed(self._names(self.sample), MOST_NAMES)}"
+            )
         return int(places[0]) if np.isfinite(regret[places[0]]) else None
 
     def _paid(self, choice: int, place: int) -> Paid:
@@ -204,12 +205,12 @@ class Explanation:
         return [one_line(self.model.sample_name(int(k))) for k in samples]
 
     def _samples(self, samples: Sequence[int] | Array) -> str:
-        return f"sample{'' if len(samples) == 1 else 's'} {listed(self._names(samples))}"
+        return f"sample{'' if len(samples) == 1 else 's'} {listed(self._names(samples), MOST_NAMES)}"
 
     def _belief_in_words(self) -> list[str]:
         verdict = self.verdict
         worst = self._samples([verdict.worst_sample])
-        lines = [f"The max regret is {_number(verdict.max_regret)}, in {worst}."]
+        lines = [f"The max regret is {number_text(verdict.max_regret)}, in {worst}."]
         if self.belief is None:
             return [*lines, "Nothing is proved about other policies, so it is not known which samples matter."]
         order = np.argsort(-self.belief, kind="stable")
@@ -217,7 +218,7 @@ class Explanation:
         shown = [f"{self._names([k])[0]} ({self.belief[k]:.2g})" for k in core[:MOST_BELIEVED].tolist()]
         more = f" and {core.size - len(shown)} more" if core.size > len(shown) else ""
         lines.append(
-            f"No policy has a max regret below {_below(self.bound)}. The proof is a belief over "
+            f"No policy has a max regret below {bound_text(self.bound)}. The proof is a belief over "
             f"{core.size} of {self.model.samples} samples: {', '.join(shown)}{more}."
         )
         rest = order[core.size :]
@@ -235,9 +236,9 @@ class Explanation:
         for one in self.disputes:
             groups = "; ".join(f"{self._action(action)} in {self._samples(samples)}" for action, samples in one.best)
             lines.append(
-                f"State {self._state(one.state)} ({_number(one.visits)} visits in an episode): best is {groups}. "
-                f"Any action costs {_number(one.loss)} or more in some sample: {self._action(one.compromise)} does in "
-                f"{self._samples([one.worst])}."
+                f"State {self._state(one.state)} ({number_text(one.visits)} visits in an episode): best is {groups}. "
+                f"Any action costs {number_text(one.loss)} or more in some sample: {self._action(one.compromise)} does "
+                f"in {self._samples([one.worst])}."
             )
         return lines
 
@@ -250,10 +251,11 @@ class Explanation:
             likely, unlikely = self._samples([one.likely]), self._samples([one.unlikely])
             ratio = (
                 f"it is impossible in {unlikely}, which it rules out" if low == 0 else
-                f"{_number(high / low)} times as likely in {likely} ({_number(high)}) as in {unlikely} ({_number(low)})"
+                f"{number_text(high / low)} times as likely in {likely} ({number_text(high)}) as in {unlikely} "
+                f"({number_text(low)})"
             )  # fmt: skip
             begin = f"{self._action(one.action)} in state {self._state(one.state)} leads to {self._state(one.outcome)}"
-            lines.append(f"{begin} (seen {_number(one.seen)} times in an episode): {ratio}.")
+            lines.append(f"{begin} (seen {number_text(one.seen)} times in an episode): {ratio}.")
         return lines
 
     def _paid_in_words(self) -> list[str]:
@@ -264,18 +266,18 @@ class Explanation:
         regret = float(self.verdict.regret[self.sample[place]])
         if not paid:
             return [f"In {self._samples([int(self.sample[place])])} there is no regret to be paid."]
-        lines = [f"In {self._samples([paid[0].sample])} the regret of {_number(regret)} is the sum of:"]
+        lines = [f"In {self._samples([paid[0].sample])} the regret of {number_text(regret)} is the sum of:"]
         for one in paid:
             lines.append(
-                f"{_number(one.regret)} ({_percent(one.regret / regret)}) in state {self._state(one.state)}: "
-                f"{self._action(one.action)}, {_number(one.visits)} times, costs {_number(one.gap)} more than "
+                f"{number_text(one.regret)} ({_percent(one.regret / regret)}) in state {self._state(one.state)}: "
+                f"{self._action(one.action)}, {number_text(one.visits)} times, costs {number_text(one.gap)} more than "
                 f"{self._action(one.best)}. {self._reason(one)}"
             )
         payers = int((self.paid[:, place] > 0).sum())
         if payers > len(paid):
             rest = regret - math.fsum(one.regret for one in paid)
             lines.append(
-                f"{_number(max(rest, 0.0))} ({_percent(max(rest, 0.0) / regret)}) at {payers - len(paid)} others."
+                f"{number_text(max(rest, 0.0))} ({_percent(max(rest, 0.0) / regret)}) at {payers - len(paid)} others."
             )
         return lines
 
@@ -285,7 +287,7 @@ class Explanation:
         best, other = self._action(one.best), self._samples([one.other])
         if math.isinf(one.saved):
             return f"But {best} may lead into a dead end in {other}."
-        return f"But {best} costs {_number(one.saved)} more in {other}."
+        return f"But {best} costs {number_text(one.saved)} more in {other}."
 
 
 def explain(
@@ -294,7 +296,7 @@ def explain(
     """Return why a policy has its regret: which samples matter, where they disagree, and what is paid for.
 
     What a solution proves is used if it is about this model. At most 30 samples are looked at: those of the belief of
-    the proof, then those with the largest regret. Each list has at most so many `entries`.
+    the proof, then those with the largest regret. Each list has at most `entries` entries.
 
     >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
     >>> why = rue.explain(model, rue.solve(model, rue.Adaptive(gap=0.01)))
@@ -356,7 +358,7 @@ def choice_gaps(model: UMDP, value: Array, sample: Array) -> Array:  # [C, J]
 def _flows(model: UMDP, policy: Policy, verdict: Evaluation, sample: Array) -> Array:  # [C, J]
     """Return how often each choice is taken in each sample where the regret is finite."""
     flow = np.zeros((model.graph.choices, sample.size))
-    node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
+    node = policy.entry_node
     for place, k in enumerate(sample.tolist()):
         if np.isfinite(verdict.regret[k]):
             visits = expected_visits(model, policy, k)
@@ -411,14 +413,5 @@ def _evidence(model: UMDP, sample: Array, weight: Array, flow: Array, entries: i
     return tuple(found)
 
 
-def _number(value: float) -> str:
-    return "∞" if math.isinf(value) else f"{value:.3g}"
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-def _below(bound: float) -> str:
-    """Return three digits of a proved bound, rounded down so that what is shown is proved too."""
-    return _number(float(Context(prec=3, rounding=ROUND_FLOOR).create_decimal(repr(float(bound)))))

@@ -32,6 +32,7 @@ class Flat:
     sample_label: tuple[str, ...] | None = None
     weight: ArrayLike | None = None  # [K]
     units: Units = PLAIN
+    least: float = 0.0  # no sample of the problem has a cost below this, also of those that are not here
 
 
 def flat_from_dense(transition: ArrayLike, cost: ArrayLike, goals: ArrayLike) -> Flat:
@@ -131,7 +132,7 @@ def _shifted(flat: Flat, steps: float) -> Flat:
     `steps` is the expected number of steps that every policy then takes from the initial state.
     """
     finite = flat.cost[np.isfinite(flat.cost)]
-    shift = max(0.0, -float(finite.min())) if finite.size else 0.0
+    shift = max(0.0, -flat.least, -float(finite.min(initial=0.0)))
     if shift == 0:
         return flat
     units = replace(flat.units, shift=flat.units.shift + shift, steps=steps)

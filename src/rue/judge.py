@@ -38,6 +38,7 @@ from rue._rounding import UNIT_ROUNDOFF
 from rue._threads import each
 from rue.errors import BadInput, Contradiction, SolverFailed
 from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, count_above, exceedance_bound, most_above
+from rue.long_run import around_policy, away_from, away_from_best, components
 from rue.model import UMDP, check_same_graph
 from rue.parts import BLOCK, do_parts, part_of, parts_of
 from rue.policy import POLICY_FIELDS, Policy, check_policy
@@ -50,6 +51,7 @@ from rue.values import optimal_values
 GOOD_ERROR = 1e-9
 # Components of at most this many nodes are eliminated, as a full matrix; larger ones are factorised.
 DENSE = 256
+PER_SAMPLE = ("value", "error", "away")  # of a `PolicyCost`
 # Chains of fewer nodes are solved before a thread has started.
 SMALL = 1000
 
@@ -80,6 +82,7 @@ class Evaluation:
     complete: bool  # False if a limit came first: what was not judged is infinite, and so is the error
     weight: Array  # [K] the probability of each sample
     judged: Array  # [K] which samples were judged; of the others nothing is known
+    average_error: Array  # [K] no figure is further than this from the long-run average; 0 unless it is of averages
 
     @property
     def max_regret(self) -> float:
@@ -115,10 +118,10 @@ class Evaluation:
 
     @property
     def value_of_knowing(self) -> Array:  # [K]
-        """What it is worth to know whether a sample is the true one, to who follows this policy: weight × regret.
+        """What it is worth to know whether a sample is the true one, for this policy: weight × regret.
 
-        If it is, one changes to its optimal policy; if not, one keeps to this one, so it is the least that this
-        knowledge is worth. The sum, `mean_regret`, is the value of perfect information.
+        If it is, its optimal policy is better by the regret; if not, this policy stays. So the knowledge is worth at
+        least that much. The sum, `mean_regret`, is the value of perfect information.
         """
         worth: Array = np.zeros(self.regret.size)
         np.multiply(self.weight, self.regret, out=worth, where=self.weight > 0)
@@ -150,7 +153,9 @@ class Evaluation:
         index = index_array("sample", samples, self.regret.size)
         if index.size == 0:
             raise BadInput("the subset has no samples; expected at least one")
-        arrays = {name: getattr(self, name)[index] for name in ("value", "optimal", "regret", "judged")}
+        arrays = {
+            name: getattr(self, name)[index] for name in ("value", "optimal", "regret", "judged", "average_error")
+        }
         weight, total = self.weight[index], float(self.weight[index].sum())
         share = weight / total if total > 0 else np.full(weight.size, 1 / weight.size)
         return replace(self, **arrays, weight=share)
@@ -175,6 +180,7 @@ class LeastCost:
     lower: Array  # [K]
     upper: Array  # [K] infinite where nothing could be proved
     complete: bool  # False if a limit came first
+    away: Array  # [K] from the best average in the long run, of models of averages, at most; 0 of others
 
     @property
     def value(self) -> Array:  # [K]
@@ -190,6 +196,7 @@ class PolicyCost:
     value: Array  # [K] infinite where the policy may miss the goal, or nothing is known
     error: Array  # [K] infinite where nothing is known
     complete: bool  # False if a limit came first
+    away: Array  # [K] from the average in the long run, of models of averages, at most; 0 of others
 
 
 def judge(model: UMDP, policy: Policy, run: Run) -> Evaluation:
@@ -217,7 +224,8 @@ def _judge(model: UMDP, policy: Policy, run: Run) -> Evaluation:
 def least_cost(model: UMDP, run: Run) -> LeastCost:
     """Return the optimal values at the initial state."""
     values, initial = optimal_values(model, run=run), model.graph.initial
-    return LeastCost(values.lower[initial], values.upper[initial], values.complete)
+    away = away_from_best(model, values) if model.units.average else np.zeros(model.samples)
+    return LeastCost(values.lower[initial], values.upper[initial], values.complete, away)
 
 
 def verdict_of(cost: PolicyCost, least: LeastCost, weight: Array, name: Callable[[int], str]) -> Evaluation:
@@ -233,13 +241,14 @@ def verdict_of(cost: PolicyCost, least: LeastCost, weight: Array, name: Callable
         )
     regret = np.maximum(value - optimal, 0.0)
     judged = np.isfinite(cost.error) & np.isfinite(least.upper)
-    for array in (value, optimal, regret, judged):
+    away = cost.away + least.away
+    for array in (value, optimal, regret, judged, away):
         read_only(array)
     error = float(cost.error.max()) + float(np.maximum(least.upper - optimal, optimal - lower).max())
     # The last term is more than what rounding takes from the others.
     most = float((value + cost.error - lower + 4 * UNIT_ROUNDOFF * value).max())
     complete = least.complete and cost.complete
-    return Evaluation(value, optimal, regret, error, max(most, 0.0), complete, weight, judged)
+    return Evaluation(value, optimal, regret, error, max(most, 0.0), complete, weight, judged, away)
 
 
 def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]
@@ -295,28 +304,37 @@ def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     """
     if run.executor is not None and len(parts_of(model)) > 1:
         return _cost_elsewhere(model, policy, run)
+    if run.out_of_time():
+        check_same_graph(model, check_policy(policy).graph)
+        unknown = np.full(model.samples, np.inf)
+        return PolicyCost(unknown, unknown, False, unknown)
     rows = _Chain.build(model, policy)
     left_out = []
 
-    def work(first: int) -> tuple[Array, Array]:
+    def work(first: int) -> tuple[Array, Array, Array]:
         try:
             if run.out_of_time():
                 raise _OutOfTime
             counted, proper = rows.proper_nodes(first)
-            value, epsilon, weight = _solve(rows, rows.load(first, counted), run)
+            system = rows.load(first, counted)
+            value, epsilon, weight = _solve(rows, system, run)
         except _OutOfTime:
             left_out.append(first)
             unknown = np.full(min(BLOCK, model.samples - first), np.inf)
-            return unknown, unknown
+            return unknown, unknown, unknown
         known = np.isfinite(epsilon)
         error = np.where(known, epsilon, 0.0) * rows.at_start(weight)
         error[proper & ~known] = np.inf
         found = rows.at_start(np.where(known, value, 0.0))
-        return np.where(proper & known, found, np.inf), error
+        away = np.zeros(found.size)
+        if model.units.average:
+            around = around_policy(rows.part_ptr, system, *np.where(known, (value, epsilon * weight), 0.0))
+            away = np.where(known, away_from(found, rows.at_start(around.low), rows.at_start(around.high)), np.inf)
+        return np.where(proper & known, found, np.inf), error, away
 
     parts = _each_block(work, rows, run.threads)
-    value, error = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return PolicyCost(value, error, not left_out)
+    value, error, away = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return PolicyCost(value, error, not left_out, away)
 
 
 def _cost_elsewhere(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
@@ -332,8 +350,8 @@ def _cost_elsewhere(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
         if part.start not in found:
             found[part.start] = policy_cost(part_of(model, part), policy, alone)
     costs = [found[part.start] for part in parts]
-    value, error = (np.concatenate([getattr(cost, name) for cost in costs]) for name in ("value", "error"))
-    return PolicyCost(value, error, all(cost.complete for cost in costs))
+    value, error, away = (np.concatenate([getattr(cost, name) for cost in costs]) for name in PER_SAMPLE)
+    return PolicyCost(value, error, all(cost.complete for cost in costs), away)
 
 
 def _cost_of_part(part: UMDP, seconds: float, *fields: Array) -> PolicyCost:
@@ -452,16 +470,6 @@ def _outcomes_of(controller: chain.Controller, live: Array, order: Array) -> tup
     """Return where nodes lead by live transitions, and the row of each node; those not in `order` share the last."""
     place, *fields = chain.outcomes_of(controller, live, order)
     return chain.Outcomes(order, *fields), place
-
-
-def components(row_ptr: Array, target: Array) -> tuple[Array, Array]:
-    """Return the nodes by strongly connected components, successors first, and where each component begins.
-
-    Within a component the nodes keep their order.
-    """
-    part, parts = chain.components(row_ptr, target)
-    part_ptr, sequence = reach.predecessors(read_only(part), parts)
-    return sequence, part_ptr
 
 
 def _edges(row_ptr: Array, target: Array) -> reach.Edges:

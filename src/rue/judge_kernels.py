@@ -54,9 +54,21 @@ class System(NamedTuple):
     cost: Array  # [N, k]
 
 
+class ChoiceRows(NamedTuple):
+    """Nodes with choices, by strongly connected components, successors first; ends have the highest part of all."""
+
+    part_ptr: Array  # [parts+1]
+    node: Array  # the nodes of each part
+    part: Array  # [N] of each node
+    choice_ptr: Array  # [N+1]
+    trans_ptr: Array
+    target: Array
+
+
 declare(Controller, "L1 I1 F1 L1 I1 L1")
 declare(Outcomes, "i1 l1 i1 i1 l1 f1")
 declare(System, "l1 i1 f2 f2")
+declare(ChoiceRows, "l1 i1 i1 l1 l1 i1")
 
 
 @kernel("Controller b1 i1")
@@ -181,7 +193,7 @@ def solve_components(part_ptr, part, swept, system, value, weight, dense, direct
     """Compute values and numbers of steps in all samples, component by component from `part` on, successors first.
 
     A component is swept. Where sweeps do not converge, or `direct` says so, its nodes are eliminated. Returns the
-    component to go on with, and how often it was swept, when it is time to look at the clock; (component, -1) for one
+    component to go on with, and how often it was swept, when it is time to check the clock; (component, -1) for one
     of more than `dense` nodes that the caller must solve directly; (number of components, 0) at the end.
     """
     samples = system.cost.shape[1]
@@ -344,3 +356,43 @@ def largest_ahead(part_ptr, row_ptr, target, live, ratio):
                             ratio[i, k] = ratio[to, k]
                             changed = end > begin + 1
             back = not back
+
+
+@kernel("ChoiceRows f2 f2 b2 f2")
+def least_average(rows, prob, value, usable, low):
+    """Fill in a lower bound on the average per step from each node on, in each sample (`long_run.py`).
+
+    A part that cannot be left has the least value in it. One that can has the least mean of the bounds behind an exit
+    by a single choice; and of the values in it, if it has several nodes or a choice that stays.
+    """
+    samples = prob.shape[1]
+    mass = np.empty(samples)
+    mean = np.empty(samples)
+    stays = np.empty(samples)
+    leaves = np.empty(samples)
+    for p in range(rows.part_ptr.size - 1):
+        begin = rows.part_ptr[p]
+        end = rows.part_ptr[p + 1]
+        for k in range(samples):
+            stays[k] = np.inf
+            leaves[k] = np.inf
+        for n in range(begin, end):
+            i = rows.node[n]
+            for c in range(rows.choice_ptr[i], rows.choice_ptr[i + 1]):
+                for k in range(samples):
+                    mass[k] = 0.0
+                    mean[k] = 0.0
+                for j in range(rows.trans_ptr[c], rows.trans_ptr[c + 1]):
+                    to = rows.target[j]
+                    if rows.part[to] < p:
+                        for k in range(samples):
+                            mass[k] += prob[j, k]
+                            mean[k] += prob[j, k] * low[to, k]
+                for k in range(samples):
+                    if usable[c, k] and mass[k] > 0.0:
+                        leaves[k] = min(leaves[k], mean[k] / mass[k])
+                    if usable[c, k] and (mass[k] == 0.0 or end - begin > 1):
+                        stays[k] = min(stays[k], value[i, k])
+        for n in range(begin, end):
+            for k in range(samples):
+                low[rows.node[n], k] = min(stays[k], leaves[k])

@@ -32,14 +32,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rue import mixture_kernels as kernel
-from rue._arrays import Array, ranges
+from rue._arrays import Array, places, ranges
 from rue._linear import solve_chain
 from rue.active import Part, SolverInParts
 from rue.baselines import Average
 from rue.controllers import mix_policies, stationary_choices
 from rue.errors import SolverFailed
 from rue.fallbacks import infeasible
-from rue.judge import judge
+from rue.judge import Evaluation, judge, last_verdict
 from rue.matrix_game import GameSolution, solve_game
 from rue.model import UMDP
 from rue.policy import Policy, complete_choices
@@ -64,6 +64,8 @@ SWEEPS = 400
 CLOSE = 1e-13
 # A policy that takes more expected steps counts as improper.
 MOST_STEPS = 1e9
+# Time that is kept for each policy that is still to be judged, as a multiple of the longest judgement so far.
+JUDGING = 1.5
 
 
 @dataclass(frozen=True)
@@ -105,16 +107,15 @@ class Mixture(SolverInParts):
             while not status:
                 run.report(f"mixture: {len(pool.policies)} policies", Interval(0.0, game.value + pool.error))
                 found = _improve(pool, game, search, run)
-                status = run.stop()
+                status = pool.stop()
                 if not found:
                     break
                 game = pool.play()
         part.memo["choices"] = [choice for choice in pool.choices if choice.size]
-        policy = mix_policies(pool.policies, game.weight)
-        upper = judge(model, policy, run.afterwards()).at_most
+        policy, verdict = pool.mix(game)
         # A pool that a limit left unfinished proves nothing.
         lower = 0.0 if status else max(game.lower - pool.error, 0.0)
-        objective = Interval.proved(lower, upper, "the least max regret of a mixture of the pool")
+        objective = Interval.proved(lower, verdict.at_most, "the least max regret of a mixture of the pool")
         run.report(f"mixture: {len(pool.policies)} policies", objective)
         return Outcome(policy, objective, status or Status.SOLVED)
 
@@ -126,31 +127,51 @@ class _Pool:
     model: UMDP
     run: Run
     policies: list[Policy] = field(default_factory=list)
-    regrets: list[Array] = field(default_factory=list)
+    verdicts: list[Evaluation] = field(default_factory=list)
     choices: list[Array] = field(default_factory=list)  # of those that are stationary and deterministic; else empty
     error: float = 0.0
+    judge_seconds: float = 0.0  # the most that one policy took
 
-    def judge(self, policy: Policy) -> Array | None:  # [K]
-        """Return the regrets of a policy; None if they are infinite or not proved to be finite."""
+    def judge(self, policy: Policy) -> Evaluation | None:
+        """Return the verdict on a policy; None if its regrets are infinite or not proved to be finite."""
+        began = self.run.seconds
         try:
             verdict = judge(self.model, policy, self.run.afterwards())
         except SolverFailed:  # it hardly ever ends
             return None
+        self.judge_seconds = max(self.judge_seconds, self.run.seconds - began)
         if not np.isfinite(verdict.max_regret + verdict.error):
             return None
         self.error = max(self.error, verdict.error)
-        return verdict.regret
+        return verdict
 
-    def add(self, policy: Policy, regret: Array | None, choice: Array | None = None) -> None:
+    def add(self, policy: Policy, verdict: Evaluation | None, choice: Array | None = None) -> None:
         """Keep a policy whose regrets are finite."""
-        if regret is not None:
+        if verdict is not None:
             self.policies.append(policy)
-            self.regrets.append(regret)
+            self.verdicts.append(verdict)
             self.choices.append(np.empty(0, np.int64) if choice is None else choice)
+
+    def stop(self) -> Status | None:
+        """Return why to stop now, so that time is left to judge one more policy, and then a mixture of all."""
+        drawn = min(len(self.policies) + 1, self.model.samples)
+        if self.run.seconds_left < JUDGING * self.judge_seconds * (drawn + 1):
+            return self.run.stop() or Status.TIME_LIMIT
+        return self.run.stop()
 
     def play(self) -> GameSolution:
         """Return the best mixture of the pool."""
-        return solve_game(np.column_stack(self.regrets))
+        return solve_game(np.column_stack([verdict.regret for verdict in self.verdicts]))
+
+    def mix(self, game: GameSolution) -> tuple[Policy, Evaluation]:
+        """Return the best mixture and the verdict on it; if there is no time to judge it, the best policy of all."""
+        policy = mix_policies(self.policies, game.weight)
+        verdict = judge(self.model, policy, self.run.afterwards())
+        if verdict.complete:
+            return policy, verdict
+        best = min(range(len(self.policies)), key=lambda j: self.verdicts[j].at_most)
+        policy, known = self.policies[best], self.verdicts[best]
+        return policy, last_verdict(self.model, policy, self.run, lambda: known)
 
     def has(self, choice: Array) -> bool:
         """Return whether the pool has a policy already."""
@@ -162,7 +183,7 @@ def _fill(pool: _Pool, values: OptimalValues, run: Run, known: list[Array]) -> S
     model = pool.model
     candidates: list[Solver | int | Array] = [*known, *range(model.samples), Regret(), WorstCase(), Average()]
     for candidate in candidates:
-        status = run.stop()
+        status = pool.stop()
         if status:
             return status
         choice: Array | None
@@ -178,7 +199,7 @@ def _fill(pool: _Pool, values: OptimalValues, run: Run, known: list[Array]) -> S
             pool.add(policy, pool.judge(policy), choice)
             run.count("policies")
         run.report(f"mixture: judged {run.iterations} of {len(candidates)}")
-    return run.stop()
+    return pool.stop()
 
 
 def _improve(pool: _Pool, game: GameSolution, search: "_PolicySearch", run: Run) -> bool:
@@ -186,9 +207,9 @@ def _improve(pool: _Pool, game: GameSolution, search: "_PolicySearch", run: Run)
     model, found = pool.model, False
     belief = (1 - LEAST_BELIEF) * game.belief + LEAST_BELIEF / model.samples
     known = [j for j in range(len(pool.choices)) if pool.choices[j].size]
-    known.sort(key=lambda j: float(belief @ pool.regrets[j]))
+    known.sort(key=lambda j: float(belief @ pool.verdicts[j].regret))
     for start in [search.greedy(belief), *(pool.choices[j] for j in known[:STARTS])]:
-        if run.stop():
+        if pool.stop():
             break
         choice = search.respond(belief, start, run)
         if choice is None or pool.has(choice):
@@ -196,9 +217,9 @@ def _improve(pool: _Pool, game: GameSolution, search: "_PolicySearch", run: Run)
         run.iterations += 1
         run.count("policies")
         policy = Policy.from_choices(model.graph, choice)
-        regret = pool.judge(policy)
-        if regret is not None and game.belief @ regret < game.value * (1 - WORTH):
-            pool.add(policy, regret, choice)
+        verdict = pool.judge(policy)
+        if verdict is not None and game.belief @ verdict.regret < game.value * (1 - WORTH):
+            pool.add(policy, verdict, choice)
             found = True
     return found
 
@@ -297,8 +318,7 @@ class _PolicySearch:
         """Return the values of a policy in a sample; None if the chain is numerically singular."""
         model, graph = self.model, self.model.graph
         states = np.flatnonzero(proper & ~graph.goal)
-        place = np.full(graph.states, states.size)
-        place[states] = np.arange(states.size)
+        place = places(states, graph.states, states.size)
         taken = choice[states]
         length = np.diff(graph.trans_ptr)[taken]
         trans = ranges(graph.trans_ptr[taken], length)

@@ -21,9 +21,10 @@ from numpy.typing import ArrayLike
 
 from rue import structure_kernels as reach
 from rue._arrays import Array, read_only
-from rue._check import frozen_array, in_all, index_array, labels, number_array
+from rue._check import check_weights, frozen_array, in_all, index_array, labels, number_array
 from rue._rounding import UNIT_ROUNDOFF
 from rue._text import plain
+from rue.average import averaged, check_alone, is_wanted
 from rue.errors import BadInput, argument
 from rue.flat import Flat, all_ends, discounted, figures_given, flat_from_dense
 from rue.horizon import finite_horizon
@@ -201,6 +202,7 @@ class UMDP:
         discount: float | None = None,
         horizon: int | None = None,
         terminal: ArrayLike | None = None,
+        average: bool | float = False,
         states: Sequence[str] | None = None,
         actions: Sequence[str] | None = None,
         samples: Sequence[str] | None = None,
@@ -213,8 +215,9 @@ class UMDP:
 
         In place of `cost` there may be a `reward` of the same shape, or `avoid`: then the objective is the probability
         of reaching `goals` before these states. With `discount` or `horizon`, a number of steps, figures may have
-        either sign; `terminal[S]` or `[K,S]` is the figure of the state where the horizon ends. Results are in the
-        figures that were given (`units.py`).
+        either sign; `terminal[S]` or `[K,S]` is the figure of the state where the horizon ends. With `average`, results
+        are averages per step in the long run, by a discount near 1, 0.9999 or the one that is given (`average.py`).
+        Results are in the figures that were given (`units.py`).
 
         >>> transition = np.zeros((2, 2, 1, 2))  # samples, states, actions, next states
         >>> transition[:, 0, 0] = [[0.1, 0.9], [0.4, 0.6]]
@@ -233,7 +236,7 @@ class UMDP:
         _check_labels("state", flat.state_label, flat.choice_ptr.size - 1)  # a discount adds a state
         if reward is not None:
             flat = replace(flat, cost=-flat.cost, units=Units(reward=True))
-        return cls.from_flat(flat, discount, horizon, terminal, avoid)
+        return cls.from_flat(flat, discount, horizon, terminal, avoid, average)
 
     @classmethod
     def from_flat(
@@ -243,9 +246,13 @@ class UMDP:
         horizon: int | None = None,
         terminal: ArrayLike | None = None,
         avoid: ArrayLike | None = None,
+        average: bool | float = False,
     ) -> "UMDP":
         """Return a model from flat arrays of costs, with what else makes the problem (see `from_dense`)."""
-        if avoid is not None:
+        if is_wanted(average):
+            check_alone({"discount": discount, "horizon": horizon, "terminal": terminal, "avoid": avoid})
+            flat = averaged(flat, average)
+        elif avoid is not None:
             if discount is not None or terminal is not None:
                 raise BadInput("avoid is given with a discount or terminal figures; expected it alone or with horizon=")
             flat = reach_avoid(flat, avoid)
@@ -257,7 +264,7 @@ class UMDP:
             raise BadInput("terminal is given without a horizon; expected horizon= as well")
         elif discount is not None:
             flat = discounted(flat, discount)
-        elif flat.units.reward and flat.cost.min(initial=0.0) < 0:
+        elif flat.units.reward and flat.cost.min(initial=0.0) < 0 and not flat.units.average:
             raise BadInput(
                 f"a reward is {-float(flat.cost.min()):g}; expected 0 or less without discount= or horizon=, since an "
                 "episode without end would collect it for ever"
@@ -301,9 +308,10 @@ class UMDP:
 
     def _unshifted(self) -> Units:
         """Return the units, unless costs were shifted already."""
-        if self.units.shift or self.units.constant:
+        if self.units.shift or self.units.constant or self.units.average:
+            done = "divided by the steps" if self.units.average else "shifted"
             raise BadInput(
-                "the costs of the model are shifted already; expected discount= and horizon= where it is made"
+                f"the costs of the model are {done} already; expected discount= and horizon= where it is made"
             )
         return self.units
 
@@ -370,7 +378,11 @@ class UMDP:
         graph, names = self.graph, [self.sample_name(k) for k in range(min(self.samples, 4))]
         few = ", ".join(names) + (", …" if self.samples > len(names) else "")
         sizes = {"states": graph.states, "choices": graph.choices, "transitions": graph.transitions}
-        facts = {"initial": graph.state_name(graph.initial), "goals": int(graph.goal.sum()), "figures": self.units.name}
+        facts = {
+            "initial": graph.state_name(graph.initial),
+            "goals": int(graph.goal.sum()),
+            "figures": self.units.value_name,
+        }
         return notebook_facts("UMDP", {**sizes, "samples": f"{self.samples}: {few}", **facts})
 
     def _place(self, state: int, sample: int) -> str:
@@ -487,18 +499,8 @@ def _check_weight(model: UMDP) -> Array:
     """Return the probability of each sample."""
     if model.weight is None:
         return read_only(np.full(model.samples, 1.0 / model.samples))
-    weight = frozen_array("weight", model.weight, np.float64)
-    if weight.shape != (model.samples,):
-        raise BadInput(f"weight has shape {weight.shape}; expected one number for each of {model.samples} samples")
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if bad.size:
-        raise BadInput(
-            f"the weight of sample {model.sample_name(int(bad[0]))} is {weight[bad[0]]}; "
-            f"expected a finite number, 0 or more; {in_all(bad.size)}"
-        )
+    weight = check_weights("sample", model.weight, model.sample_label or range(model.samples))
     largest = float(weight.max())
-    if largest == 0:
-        raise BadInput("the weight of every sample is 0; expected a positive weight in one at least")
     total = float((weight / largest).sum())
     # Weights that were divided by their sum once are left alone: saving and loading changes nothing.
     if abs(total * largest - 1) <= 2 * UNIT_ROUNDOFF * (model.samples + 4):

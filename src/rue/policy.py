@@ -124,6 +124,16 @@ class Policy:
         return int(self.node_state.size)
 
     @property
+    def entry_node(self) -> Array:  # [E]
+        """The node of each entry."""
+        return np.repeat(np.arange(self.nodes), np.diff(self.entry_ptr))
+
+    @property
+    def transition(self) -> Array:
+        """The transition of the graph that each of `next_node` is for."""
+        return ranges(self.graph.trans_ptr[self.choice], np.diff(self.next_ptr))
+
+    @property
     def is_stationary(self) -> bool:
         """Whether each state has at most one node, so that the state alone decides."""
         return int(np.unique(self.node_state).size) == self.nodes and self.start_node.size == 1

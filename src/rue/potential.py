@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._arrays import Array, ranges, read_only
+from rue._arrays import Array, places, ranges, read_only
 from rue._check import in_all
 from rue._linear import solve_chain
 from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
@@ -184,8 +184,7 @@ class OneSample:
         None if they are beyond all numbers.
         """
         graph, states = self.graph, np.flatnonzero(inner)
-        place = np.full(graph.states, states.size)
-        place[states] = np.arange(states.size)
+        place = places(states, graph.states, states.size)
         length = np.diff(graph.trans_ptr)[choice[states]]
         transition = ranges(graph.trans_ptr[choice[states]], length)
         row, column = np.repeat(np.arange(states.size), length), place[graph.successor[transition]]

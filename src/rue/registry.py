@@ -61,7 +61,7 @@ class Registry(dict[str, T]):
         return super().__iter__()
 
     def _import_announced(self) -> None:
-        """Import what packages announce, once. What cannot be imported is told in one line."""
+        """Import what packages announce, once. What cannot be imported is reported in one line."""
         if self._complete:
             return
         self._complete = True

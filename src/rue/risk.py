@@ -13,7 +13,7 @@ from rue._arrays import Array
 from rue._check import real_number
 
 SMALLEST = float(np.nextafter(0, 1))
-# What is told unless something else is asked for: the tail, and the levels of quantiles.
+# The tail and the levels of quantiles that are reported by default.
 USUAL_TAIL = 0.1
 USUAL_LEVELS = (0.5, 0.9, 0.99)
 

@@ -1,6 +1,6 @@
 """Smaller policies: `simplify`, and `frontier`, the price of simplicity.
 
-A controller with thousands of nodes can hardly be read, and often a hundred would do. What may be lost is told as a
+A controller with thousands of nodes can hardly be read, and often a hundred would do. What may be lost is given as a
 part of the max regret of the given policy π, by the judge:
 
     max regret of the result  ≤  (1 + loss) · max regret of π  +  floor,
@@ -67,7 +67,7 @@ def simplify(
     progress: Hook | None = None,
     cache: Cache | None = None,
 ) -> Policy:
-    """Return a smaller policy: within a `loss`, or with at most so many `nodes` and as little regret as was found.
+    """Return a smaller policy: within a `loss`, or with at most `nodes` nodes and the least regret found.
 
     With `loss=0.02` it is the smallest controller found whose max regret, by the judge, is at most 1.02 times that of
     the policy, and what rounding adds. With `nodes=20` it is the best one found with at most 20 nodes. With both it is
@@ -141,7 +141,7 @@ def _told(way: Iterable[Chain], run: Run) -> Iterator[Policy]:
 
 
 def _with_few(model: UMDP, chain: Chain, measure: Measure, nodes: int, run: Run) -> Policy:
-    """Return the best policy found with at most so many nodes; the smallest if none has so few.
+    """Return the best policy found with at most `nodes` nodes; the smallest one if all have more.
 
     A short way down comes first, so that there is one soon.
     """

@@ -303,7 +303,7 @@ class Inner(Run):
 
 @dataclass(eq=False)
 class _Afterwards(Run):
-    """What follows a search. Ctrl-C may still come, and is told to the search."""
+    """What follows a search. Ctrl-C may still come, and is passed on to the search."""
 
     search: Run = field(default_factory=Run)
 
@@ -384,6 +384,7 @@ class Solution:
     floor: float = 0.0  # differences of regrets up to this are no more than rounding
     weight: tuple[float, ...] = ()  # the probability of each sample; all equal if there are none
     units: Units = PLAIN  # of the model
+    average_error: float = 0.0  # no regret is further than this from that of long-run averages, if it is of averages
 
     def __post_init__(self) -> None:
         if self.weight and len(self.weight) != len(self.regret):
@@ -393,6 +394,11 @@ class Solution:
     def measures(self) -> str:
         """What the objective is, in a word or two, in the figures that the model was made of."""
         return self.units.measures(self.solver.measures)
+
+    @property
+    def is_reward(self) -> bool:
+        """Whether the objective is a reward, which is to be large."""
+        return self.units.reward and self.solver.measures.endswith(COST)
 
     def in_figures(self, units: Units) -> "Solution":
         """Return the same with an objective and a trace in the figures of a model; regrets are the same in both."""

@@ -13,7 +13,7 @@ from rue.adaptive.report_bound import REPORT_SIZE, prove_bound
 from rue.adaptive.verified import verified_of
 from rue.certificate import Certificate
 from rue.compilation import ensure_compiled
-from rue.cross_check import Evidence, check_judge, check_values, max_regret
+from rue.cross_check import EvidenceFile, check_judge, check_values, max_regret
 from rue.errors import BadInput, Contradiction, NotProved
 from rue.fallbacks import why_none_reaches
 from rue.model import UMDP, check_model, typical_cost
@@ -81,7 +81,7 @@ def solve(
     run = Run(limits, progress, check_cache(cache), check_threads(threads))
     if isinstance(whole, WholeModel):
         run.executor = executor
-    evidence = Evidence(model if isinstance(model, UMDP) else None)
+    evidence = EvidenceFile(model if isinstance(model, UMDP) else None)
     try:
         with run.catching_interrupts():
             return _solve(whole, solver, run, bound, evidence)
@@ -117,7 +117,7 @@ def _run(whole: WholeModel | WholeSource, solver: Solver, run: Run) -> Outcome:
     return outcome
 
 
-def _solve(whole: WholeModel | WholeSource, solver: Solver, run: Run, bound: bool, evidence: Evidence) -> Solution:
+def _solve(whole: WholeModel | WholeSource, solver: Solver, run: Run, bound: bool, evidence: EvidenceFile) -> Solution:
     """Search, judge and prove; then compare the results with each other."""
     outcome = _run(whole, solver, run)
     seconds = run.seconds
@@ -146,18 +146,22 @@ def _solve(whole: WholeModel | WholeSource, solver: Solver, run: Run, bound: boo
         certificate=outcome.certificate or certificate,
         regret_certificate=certificate,
         reason=reason,
+        average_error=float(verdict.average_error.max()),
         floor=FLOOR * max(typical_cost(model), float(values.lower[model.graph.initial].max())),
     )
     evidence.solution = solution
-    check_values(model, values)
+    complete = check_values(model, values, after)
     _check_proof(whole, solution.certificate, run.cache)
     if isinstance(whole, WholeModel):
-        check_judge(model, outcome.policy, verdict)
+        complete &= check_judge(model, outcome.policy, verdict, after)
     else:
         worst = np.array([verdict.worst_sample])
-        check_judge(whole.subset(worst), outcome.policy, verdict.subset(worst))
+        complete &= check_judge(whole.subset(worst), outcome.policy, verdict.subset(worst), after)
+    if not complete:
+        run.count("cross-checks cut off")
     around = max_regret(solver, outcome, verdict, certificate)
-    solution = replace(solution, max_regret=Interval(math.inf, math.inf) if reason else around)
+    interval = Interval(math.inf, math.inf) if reason else around
+    solution = replace(solution, max_regret=interval, counters=dict(run.counters))
     return solution.in_figures(model.units)
 
 

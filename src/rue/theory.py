@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, places, ranges
 from rue._check import flag, in_all, number_array, whole_number
 from rue._linear import solve_chain
 from rue.controllers import put_together
@@ -282,8 +282,7 @@ class _AdversaryProblem:
         graph, samples = model.graph, model.samples
         order = visited_nodes(model, policy)
         size = order.size
-        place = np.full(policy.nodes, size)
-        place[order] = np.arange(size)
+        place = places(order, policy.nodes, size)
         count = np.diff(policy.entry_ptr)[order]
         entry = ranges(policy.entry_ptr[order], count)
         owner, choice = np.repeat(np.arange(size), count), policy.choice[entry]
@@ -434,8 +433,7 @@ class _AdversaryProblem:
             rows = rows @ self.step
             rows.data[rows.data < NEGLIGIBLE] = 0.0
             rows.eliminate_zeros()
-        place = np.full(self.order.size, nodes.size)
-        place[nodes] = np.arange(nodes.size)
+        place = places(nodes, self.order.size, nodes.size)
         flat = rows.tocoo()
         return flat.row, place[flat.col // self.model.samples], flat.data
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array
 from rue._check import one_index, whole_number
 from rue._linear import solve_chain
 from rue.errors import BadInput, SolverFailed
@@ -100,11 +100,10 @@ class PolicyChain:
         k = one_index("sample", sample, model.samples)
         graph = model.graph
         length = np.diff(policy.next_ptr)
-        node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
-        chance = model.prob[ranges(graph.trans_ptr[policy.choice], length), k]
+        chance = model.prob[policy.transition, k]
         live = chance > 0
         return cls(
-            source=np.repeat(node, length)[live],
+            source=np.repeat(policy.entry_node, length)[live],
             target=policy.next_node[live],
             prob=(np.repeat(policy.weight, length) * chance)[live],
             start=np.bincount(policy.start_node, policy.start_weight, policy.nodes),
@@ -184,7 +183,6 @@ def state_behaviour(policy: Policy, mass: Array) -> tuple[Array, Array]:  # [S],
     visits = np.bincount(policy.node_state, mass, graph.states)
     endless = np.isinf(visits)[policy.node_state]
     weight = np.where(endless, np.isinf(mass), np.where(np.isinf(mass), 0.0, mass))
-    node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
-    flow = np.bincount(policy.choice, policy.weight * weight[node], graph.choices)
+    flow = np.bincount(policy.choice, policy.weight * weight[policy.entry_node], graph.choices)
     total = np.bincount(policy.node_state, weight, graph.states)[graph.choice_state]
     return visits, np.divide(flow, total, out=np.zeros(graph.choices), where=total > 0)

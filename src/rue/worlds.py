@@ -22,15 +22,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue._arrays import Array, pointers, read_only
-from rue._check import check_memory, frozen_array, in_all, index_array, one_index, text_path, whole_number
+from rue._check import (
+    check_memory,
+    check_weights,
+    frozen_array,
+    in_all,
+    index_array,
+    one_index,
+    text_path,
+    whole_number,
+)
 from rue._check import seed as check_seed
+from rue._text import distinct
 from rue.build import Counts, from_counts
 from rue.errors import BadInput
 from rue.formats import endings, load
 from rue.model import UMDP, Graph, check_model
 from rue.units import PLAIN, Units
 
-# A block has so many samples, unless it is told: fewer where its probabilities would be more numbers than this.
+# Most samples of a block, and most probabilities of all of them, unless a size is given.
 MOST_SAMPLES, MOST_NUMBERS = 1000, 2_000_000
 # What all that is kept of a sample takes, in bytes: figures, bounds and weights.
 SAMPLE_BYTES = 100
@@ -73,7 +83,8 @@ class Source:
         if not isinstance(self.units, Units):
             raise BadInput(f"the units are a {type(self.units).__name__}; expected rue.Units")
         object.__setattr__(self, "size", size)
-        object.__setattr__(self, "weight", _check_weight(self.weight, size.size))
+        if self.weight is not None:
+            object.__setattr__(self, "weight", check_weights("block", self.weight, range(size.size)))
 
     @classmethod
     def from_domain(cls, domain: Sampled, samples: int, *, seed: int, block: int | None = None) -> "Source":
@@ -102,18 +113,15 @@ class Source:
         support: Literal["observed", "state"] = "state",
         cost_noise: float = 0.0,
         discount: float | None = None,
+        average: bool | float = False,
     ) -> "Source":
-        """Return posterior samples of counted transitions, as `rue.from_counts` draws them, in blocks.
-
-        With a `discount` and negative costs, each block is shifted by what its own costs need: regrets stay what they
-        are, and with `cost_noise` costs differ by a constant from block to block.
-        """
+        """Return posterior samples of counted transitions, as `rue.from_counts` draws them, in blocks."""
         if not isinstance(counts, Counts):
             raise BadInput(f"counts is a {type(counts).__name__}; expected a rue.Counts, see rue.count_transitions")
-        posterior = _Posterior(counts, prior, support, cost_noise, discount)
+        posterior = _Posterior(counts, prior, support, cost_noise, discount, average)
         first = posterior.sample(1, seed=check_seed(seed))
         size = _sizes(samples, block, first.graph)
-        return cls(first.graph, size, _Draws(posterior, size, seed), units=PLAIN if cost_noise else first.units)
+        return cls(first.graph, size, _Draws(posterior, size, seed), units=first.units)
 
     @classmethod
     def from_files(
@@ -170,7 +178,7 @@ class Source:
     def from_model(cls, model: UMDP, block: int | None = None) -> "Source":
         """Return the samples of a model in memory, cut into blocks; weights and labels are those of the model."""
         size = _sizes(check_model(model).samples, block, model.graph)
-        return cls(model.graph, size, _Cut(model, pointers(size)), units=model.units)
+        return cls(model.graph, size, _PartsOfModel(model, pointers(size)), units=model.units)
 
     @property
     def samples(self) -> int:
@@ -190,7 +198,7 @@ class Source:
     @property
     def model(self) -> UMDP | None:
         """The model that is cut into blocks, if it is one."""
-        return self.draw.model if isinstance(self.draw, _Cut) else None
+        return self.draw.model if isinstance(self.draw, _PartsOfModel) else None
 
     def block(self, block: int) -> UMDP:
         """Draw a block."""
@@ -232,7 +240,7 @@ class Source:
                 whole = scenery.setdefault(name, np.full((self.graph.states, index.size), np.nan, np.float32))
                 whole[:, place] = values[:, own]
         model = UMDP(
-            self.graph, read_only(prob), read_only(cost), _distinct(label),
+            self.graph, read_only(prob), read_only(cost), tuple(distinct(label)),
             {name: values for name, values in scenery.items() if np.isfinite(values).all()},
             weight if weight.any() else None, self.units,
         )  # fmt: skip
@@ -324,7 +332,7 @@ class Kept:
         place = order[np.searchsorted(known, index, sorter=order)]
         self.probability = probability[place]
         self.model = UMDP(
-            model.graph, read_only(prob[:, place]), read_only(cost[:, place]), _distinct([label[k] for k in place]),
+            model.graph, read_only(prob[:, place]), read_only(cost[:, place]), tuple(distinct(label[k] for k in place)),
             weight=self.probability if self.probability.any() else None,
         )  # fmt: skip
 
@@ -355,6 +363,7 @@ class _Posterior:
     support: Literal["observed", "state"]
     cost_noise: float
     discount: float | None
+    average: bool | float
 
     @cached_property
     def graph(self) -> Graph:
@@ -365,7 +374,7 @@ class _Posterior:
         """Draw samples of the posterior."""
         return from_counts(
             self.counts, samples=count, seed=seed, prior=self.prior, support=self.support,
-            cost_noise=self.cost_noise, discount=self.discount,
+            cost_noise=self.cost_noise, discount=self.discount, average=self.average,
         )  # fmt: skip
 
 
@@ -383,7 +392,7 @@ class _Files:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cut:
+class _PartsOfModel:
     """Parts of a model that is in memory."""
 
     model: UMDP
@@ -394,7 +403,7 @@ class _Cut:
 
 
 def _call(draw: Callable[[int], object], block: int, name: str) -> UMDP:
-    """Draw a block. Whatever goes wrong is told in one line, with its name."""
+    """Draw a block. Whatever goes wrong is reported in one line, with its name."""
     try:
         model = draw(block)
     except BadInput as error:
@@ -418,23 +427,6 @@ def _sizes(samples: int, block: int | None, graph: Graph | None) -> Array:
     return size
 
 
-def _check_weight(weight: object, blocks: int) -> Array | None:
-    """Return the weights of blocks, if they are any."""
-    if weight is None:
-        return None
-    given = frozen_array("weight", weight, np.float64)
-    if given.shape != (blocks,):
-        raise BadInput(f"weight has shape {given.shape}; expected one number for each of {blocks} blocks")
-    bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
-    if bad.size:
-        raise BadInput(
-            f"the weight of block {bad[0]} is {given[bad[0]]}; expected a finite number, 0 or more; {in_all(bad.size)}"
-        )
-    if not given.any():
-        raise BadInput("the weight of every block is 0; expected a positive weight in one at least")
-    return given
-
-
 def _list_files(files: object) -> list[Path]:
     """Return the files that are listed, or the model files in a folder, by name."""
     if isinstance(files, str | os.PathLike):
@@ -453,16 +445,3 @@ def _list_files(files: object) -> list[Path]:
     if not listed:
         raise BadInput("the list of files is empty; expected one at least")
     return listed
-
-
-def _distinct(labels: list[str]) -> tuple[str, ...]:
-    """Return the labels, with a number where one occurs again."""
-    used: set[str] = set()
-    for k, label in enumerate(labels):
-        name, number = label, 1
-        while name in used:
-            number += 1
-            name = f"{label} ({number})"
-        used.add(name)
-        labels[k] = name
-    return tuple(labels)

@@ -47,7 +47,7 @@ LASTING = 2**30
 ROOT_VECTORS = 500
 # By how much arrays grow, if there is memory for it.
 GROWTH = (2.0, 1.4, 1.1)
-# Numbers that are read between two looks at the clock: of vectors and points, and of the outcomes of expanded nodes.
+# Numbers that are read between two checks of the clock: of vectors and points, and of the outcomes of expanded nodes.
 SCAN_WORK, EXPAND_WORK = 100_000_000, 30_000_000
 
 
@@ -92,7 +92,7 @@ class BeliefGraph:
         return cls(model, potential, gaps, BeliefArrays.empty(graph.states, model.samples, widest), memory, threads)
 
     def grown(self, model: UMDP, values: OptimalValues, kept: Array) -> "BeliefGraph":
-        """Return the graph for a model of other samples: first those of `kept`, then new ones. This one is used up."""
+        """Return the graph for a model of other samples, first those of `kept`. Do not use this one afterwards."""
         new = np.arange(kept.size, model.samples)
         fresh = model.subset(new)
         potential = safe_potential(fresh, values.lower[:, new])
@@ -116,7 +116,7 @@ class BeliefGraph:
         return graph._at(self, sample)
 
     def extended(self, whole: "BeliefGraph", sample: Array) -> "BeliefGraph":
-        """Return the graph without nodes for more samples of `whole`, first those of this one, which is used up."""
+        """Return the graph without nodes for more samples of `whole`, first its own. Do not use this one afterwards."""
         known = self.model.samples
         graph = self._at(whole, sample)
         graph.arrays.change_samples(np.arange(known), sample.size)

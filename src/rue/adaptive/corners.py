@@ -22,8 +22,9 @@ SPREAD = (0.5, 0.2, 0.05)
 SWEEP_NUMBERS, NUMBERS = 5e8, 1e10
 # The sweeps end when at most this part of the vectors is new.
 LEFT = 0.05
-# Seconds to evaluate the controller, for each node and sample; and its memory, as a multiple of that of the slots.
-SECONDS, COPIES = 2e-6, 4
+# Seconds to evaluate the controller, for each node and sample, and for each outcome of these; and its memory, as a
+# multiple of that of the slots.
+SECONDS, OUTCOME_SECONDS, COPIES = 2e-6, 1.5e-7, 4
 
 
 def add_corner_policy(graph: BeliefGraph, seconds: float = math.inf) -> None:
@@ -38,7 +39,9 @@ def add_corner_policy(graph: BeliefGraph, seconds: float = math.inf) -> None:
     nodes = own.states * number
     room = COPIES * nodes * (8 * samples + 4 * int(graph.outcomes.max(initial=1)))
     numbers = _numbers(graph, len(belief), number)
-    is_large = numbers > SWEEP_NUMBERS or nodes * samples * SECONDS > seconds or room > graph.memory - graph.bytes
+    outcomes = own.transitions / max(own.choices, 1)
+    judging = nodes * samples * (SECONDS + OUTCOME_SECONDS * outcomes)
+    is_large = numbers > SWEEP_NUMBERS or judging > seconds or room > graph.memory - graph.bytes
     if is_large or not given:
         return
     slots = _start(graph, belief, np.array(given))

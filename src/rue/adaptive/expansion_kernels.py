@@ -119,7 +119,7 @@ def _find(nodes, weights, s, likelihood):
 
 @kernel("GapModel BeliefNodes Weights VectorLists PointLists Frontier int int")
 def expand(model, graph, weights, vectors, points, frontier, first, last):
-    """Expand some nodes of the frontier by their best actions; return how far it came before there was no room.
+    """Expand some nodes of the frontier by their best actions; return how many were done before the arrays were full.
 
     Nodes whose bounds have come much closer since the frontier was listed are skipped.
     """

@@ -1,7 +1,7 @@
 """A search, and then a policy with few nodes from what it found, within the same limits.
 
 The search proves a lower bound for policies of any size, which holds as before. The upper end is the judge's figure of
-the small policy: so the interval tells what few nodes cost at most.
+the small policy: so the interval also tells how much regret few nodes cost at most.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ SEARCH_PART = 0.75
 
 @dataclass(frozen=True, eq=False)
 class FewNodes:
-    """What is asked for: a policy for a model with at most so many nodes, from a search without this limit."""
+    """A search without a limit of nodes, after which its policy is made smaller, to at most `nodes` nodes."""
 
     model: UMDP
     search: SolverInParts

@@ -12,8 +12,8 @@ for all beliefs. Regrets are linear in flows, and a mixture of flows is the flow
 the way. So the policy has one node for each node of the graph, however many answers are mixed.
 
 *Lost nodes.* From some nodes no policy reaches a goal in each sample that is still possible: a guess has to be made,
-and to be wrong is deadly, or one goes round for ever. They are found on the graph, and no answer goes there. The
-certificate claims a large number for them, times the least probability with which a policy stays among them.
+and a wrong one ends in a dead end, or the policy goes round for ever. They are found on the graph, and no answer goes
+there. The certificate claims a large number for them, times the least probability with which a policy stays among them.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, places, pointers, ranges
 from rue._linear import solve_chain
 from rue.active import Part
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
@@ -41,9 +41,10 @@ from rue.structure import surely_reaching
 from rue.values import OptimalValues, optimal_values
 
 # Most nodes; most numbers of all outcomes of nodes in all samples, and the memory for each; nodes that are looked at
-# together.
-MOST_NODES, MOST_NUMBERS, BYTES, AT_ONCE = 20_000, 10_000_000, 64, 500
-# Likelihoods that agree to so many binary digits are the same. Below the second number they count as endlessly many.
+# together, fewer if they have more than `OUTCOMES` outcomes.
+MOST_NODES, MOST_NUMBERS, BYTES, AT_ONCE, OUTCOMES = 20_000, 10_000_000, 64, 500, 20_000
+# Likelihoods that agree to this number of binary digits are the same. Where one is below the second number, smaller
+# ones follow without end, and the search is given up.
 DIGITS, TINY = 34, 1e-30
 # Gaps below this part of the largest optimal value are rounding errors.
 NO_GAP = 1e-13
@@ -161,9 +162,11 @@ class Nodes:
     def reachable(cls, graph: BeliefGraph) -> "Nodes | None":
         """Return the nodes of a graph's model; None if they are too many or time is out."""
         known, most = _Known(graph), min(MOST_NUMBERS, (graph.memory - graph.bytes) / BYTES) / graph.model.samples
+        model = graph.model.graph
+        at_once = max(min(AT_ONCE, OUTCOMES * model.states // max(model.transitions, 1)), 1)
         parts, first = [], 0
         while first < len(known.state):
-            last = min(first + AT_ONCE, len(known.state))
+            last = min(first + at_once, len(known.state))
             parts.append(known.expand(first, last))
             first = last
             outcomes = sum(part[4].size for part in parts)
@@ -228,8 +231,7 @@ class Nodes:
 
         part = self.part
         step = part.step[choice[:-1]]
-        number = np.full(self.choice.size, -1)
-        number[step] = np.arange(step.size)
+        number = places(step, self.choice.size)
         out = np.flatnonzero(number[self.step] >= 0)
         out = out[self.target[out] < self.state.size]
         weight = self.likelihood[part.node].sum(axis=1)
@@ -329,11 +331,9 @@ class _Part:
     def of(cls, nodes: Nodes, chosen: Array, allowed: Array) -> "_Part":
         """Return the chosen nodes with the steps that are allowed. Where nodes are lost, each may be left."""
         node = np.flatnonzero(chosen)
-        place = np.full(chosen.size + 1, node.size)
-        place[node] = np.arange(node.size)
+        place = places(node, chosen.size + 1, node.size)
         step = np.flatnonzero(allowed)
-        number = np.full(allowed.size, -1)
-        number[step] = np.arange(step.size)
+        number = places(step, allowed.size)
         outcome = np.flatnonzero(number[nodes.step] >= 0)
         source, of_step, target = place[nodes.owner[step]], number[nodes.step[outcome]], place[nodes.target[outcome]]
         uneven = np.flatnonzero(~nodes.even[step])
@@ -428,8 +428,7 @@ class _Known:
 def _graph(owner: Array, step: Array, target: Array, goal: int) -> tuple[Graph, Array, Array]:
     """Return a graph with one goal from steps and outcomes in any order, and where its choices and transitions were."""
     order = np.argsort(owner, kind="stable")
-    place = np.empty(order.size, np.int64)
-    place[order] = np.arange(order.size)
+    place = places(order, order.size)
     moved = np.argsort(place[step], kind="stable")
     count = np.append(np.bincount(owner, minlength=goal), 0)
     choice_ptr = pointers(count)

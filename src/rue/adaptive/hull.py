@@ -34,7 +34,7 @@ LEAST_REACH = 1e-9
 SWEEPS, RISE = 5, 1e-4
 # Where no point was added: this many backups, until no bound rises by this fraction.
 MANY_BACKUPS, LEAST_RISE = 500_000, 1e-9
-# Outcomes or points that are done before another thread has started, and between two looks at the clock.
+# Outcomes or points that are done before another thread has started, and between two checks of the clock.
 SMALL, AT_ONCE = 64, 20_000
 # Numbers that are read in a round for each outcome, besides those for sums.
 ROUND_NUMBERS = 500.0

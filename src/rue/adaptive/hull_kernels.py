@@ -66,7 +66,7 @@ SAME = 1e-9
 TRIM = 0.05
 # The part of the flow that goes to a point that an outcome has become, while a sum of others is better.
 TO_TWIN = 0.5
-# The flow ends when this part of it is left, or after so many passes.
+# The flow ends when this part of it is left, or after this number of passes.
 FLOW_LEFT, MOST_PASSES = 1e-3, 100
 
 POINT = np.dtype([
@@ -188,7 +188,7 @@ def _find(hull, s, weight):
 def open_choices(model, hull, vectors, chosen, first):
     """Choose the best choices of points by the lower bounds, and give those without outcomes their outcomes.
 
-    Return how far it came before there was no room.
+    Return how many were done before the arrays were full.
     """
     scratch = np.empty(hull.weight.shape[1])
     for i in range(first, chosen.size):

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 NEAR, STUCK, STUCK_ROUNDS = 0.5, 0.03, 3
 # It moves to where the upper bound by the known vectors is this far above the lower bound, as a part of the whole gap.
 LEVEL = 0.8
-# With more samples than this, so many are active at the start. More become active when the game of the active ones
-# alone is so near to the lower bound, as a part of the whole gap: one, and one for each so many that are active.
-MANY_SAMPLES, FIRST_ACTIVE, SETTLED, ONE_MORE = 15, 4, 0.35, 8
+# With more samples than `MANY_SAMPLES`, the first `FIRST_ACTIVE` are active. When the gap between the lower bound and
+# the game of the active ones alone is `FEW_LEFT` of the whole gap or less, one more becomes active, and another one for
+# each `ONE_MORE` active ones.
+MANY_SAMPLES, FIRST_ACTIVE, FEW_LEFT, ONE_MORE = 15, 4, 0.35, 8
 # Beliefs are zero below this part of the relative gap, and at most below this.
 LEAST_PART, MOST_LEAST_PART = 0.02, 1e-3
 # The numbers that are read for trees of histories before samples become active, and then as a part of those that are
@@ -154,7 +155,7 @@ class HullSearch:
         """Make the samples active that matter most by the game over all, once enough is proved with the others."""
         search = self.search
         self._play()
-        while search.hull_sample.size < search.model.samples and self._left <= SETTLED * (search.upper - search.lower):
+        while search.hull_sample.size < search.model.samples and self._left <= FEW_LEFT * (search.upper - search.lower):
             others = np.array(search.game.dual)
             others[search.hull_sample] = -1.0
             number = min(1 + search.hull_sample.size // ONE_MORE, int((others >= 0).sum()))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges, read_only
+from rue._arrays import Array, places, pointers, ranges, read_only
 from rue.adaptive.proof_kernels import Draft, lower_claims
 from rue.certificate import Certificate, margin, model_fingerprint
 from rue.certificate_kernels import GapModel
@@ -41,7 +41,7 @@ class Near:
 
     @classmethod
     def of(cls, whole: UMDP, values: OptimalValues, numbers: int) -> "Near | None":
-        """Return the part with about so many probabilities; None if that is all, or a sample has a dead end there."""
+        """Return the part with about `numbers` probabilities; None if that is all, or a sample has a dead end there."""
         graph = whole.graph
         order = visited_states(graph, whole.ever_live)
         size = np.cumsum(np.diff(graph.trans_ptr[graph.choice_ptr])[order]) * whole.samples
@@ -63,8 +63,7 @@ class Near:
         left = border[~graph.goal[border]]  # goals of the whole model are goals
         state = np.concatenate([first, border, [-1]])
         goal = state.size - 1
-        place = np.full(graph.states, -1, np.int64)
-        place[state[:-1]] = np.arange(goal)
+        place = places(state[:-1], graph.states)
         choices = np.diff(graph.choice_ptr)[first]
         choice = ranges(graph.choice_ptr[first], choices)
         outcomes = np.diff(graph.trans_ptr)[choice]

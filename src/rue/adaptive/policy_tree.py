@@ -50,7 +50,7 @@ class PolicyTree:
         return tree
 
     def grow(self, nodes: int, out_of_time: Callable[[], object]) -> None:
-        """Expand nodes until there are so many, or nothing is left that matters."""
+        """Expand up to this number of nodes, as long as any of them matters."""
         while nodes > 0 and not out_of_time():
             leaf = np.flatnonzero((self.choice == NONE) & (self.value > LEAST_VALUE * self.value[0]))
             if not leaf.size:

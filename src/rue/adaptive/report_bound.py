@@ -19,7 +19,8 @@ from rue.values import OptimalValues, optimal_values
 # Limits of a bound for the report of other methods: beliefs, start policies, the gap at which it is good enough, and
 # the numbers of a model (transitions, times samples) beyond which its check takes longer than a cheap method.
 REPORT_BELIEFS, REPORT_POLICIES, REPORT_GAP, REPORT_SIZE = 2000, 32, 0.01, 5_000_000
-# Of a larger model the part near the initial state is searched: about so many numbers, and more if there are limits.
+# Of a larger model the part near the initial state is searched: about the first number of probabilities, or
+# the second one if there are limits.
 NEAR_NUMBERS, FAR_NUMBERS = 300_000, 1_000_000
 # Time that is kept for the check of a certificate of the whole model, as a multiple of what its potential took.
 CHECKING = 4.0

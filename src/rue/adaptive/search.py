@@ -110,7 +110,7 @@ class Adaptive(SolverInParts):
     weights of the samples, and near 0 it is the maximum. `of="value"` makes `gap` a fraction of the least optimal value
     of a sample instead of the max regret. A difference of `absolute` between upper and lower end is always small
     enough. `objective="cost"` minimises the expected cost in place of the regret. `memory`, in gigabytes, bounds the
-    graph. `nodes` makes the policy smaller in the end (`rue.simplify`), to at most so many nodes if that can be done.
+    graph. `nodes` makes the policy smaller in the end (`rue.simplify`), to at most that number, if possible.
     `solution.objective` bounds the optimum over all policies, of any size.
     """
 

@@ -24,9 +24,9 @@ LEAST_PART = 1e-13
 LEAST_SHARE, LEAST_KEPT = 1e-25, 1e-29
 # A column enters a program if it raises the value by this fraction; a pivot is at least this large.
 GAIN, PIVOT = 1e-6, 1e-10
-# Columns that are kept from one look at all points for the next pivots, and the most pivots for each row.
+# Columns that are kept for the next pivots after all points were compared, and the most pivots for each row.
 CANDIDATES, MOST_PIVOTS = 16, 6
-# All points are looked at in every so many programs of an outcome, only the new ones in the others.
+# One in this many programs of an outcome looks at all points, the others at the new ones only.
 LOOK_AT_ALL = 4
 # A weight is that of a point, up to a factor, if they differ by this fraction.
 SAME_WEIGHT = 1e-13

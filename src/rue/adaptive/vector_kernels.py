@@ -74,7 +74,7 @@ def scan_points(hull, vectors, chosen, first, last):
 def backup_upper(model, hull, vectors, chosen):
     """Make new vectors of the best choices by the upper bounds, where they lower the upper bounds of points enough.
 
-    Return how far it came before there was no room.
+    Return how many were done before the arrays were full.
     """
     alpha = np.empty(hull.weight.shape[1])
     for i in range(chosen.size):

@@ -8,8 +8,8 @@ import numpy as np
 
 import rue
 from rue._text import one_line
-from rue.cli.facts import diagnosis_facts, diagnosis_of_policy, say_diagnosis
-from rue.cli.printing import complain, number, print_facts, print_json, print_table
+from rue.cli.facts import average_facts, diagnosis_facts, diagnosis_of_policy, say_diagnosis
+from rue.cli.printing import average_in_words, complain, number, print_facts, print_json, print_table
 from rue.cli.progress import ProgressBar
 from rue.judge import Evaluation
 from rue.policy import Policy
@@ -62,9 +62,10 @@ def _facts(
         "quantiles": {f"{level:g}": known.quantile(level) for level in LEVELS},
         "worst_sample": int(judged[known.worst_sample]),
         "error": verdict.error,
+        **average_facts(source, float(known.average_error.max())),
         "samples": [source.sample_name(k) for k in range(source.samples)],
         **({"weight": verdict.weight.tolist()} if is_weighted else {}),
-        "figure": source.units.name,
+        "figure": source.units.value_name,
         "value": verdict.value.tolist(),
         "optimal": verdict.optimal.tolist(),
         "regret": verdict.regret.tolist(),
@@ -77,7 +78,7 @@ def _print_summary(source: Source, facts: Mapping[str, Any], known: Evaluation, 
     names = [one_line(source.sample_name(int(judged[k]))) for k in worst]
     figures = [(known.value[k], known.optimal[k], known.regret[k]) for k in worst]
     rows = [[name, *map(number, row)] for name, row in zip(names, figures, strict=True)]
-    print_table(("sample", source.units.name, "optimal", "regret"), rows)
+    print_table(("sample", source.units.value_name, "optimal", "regret"), rows)
     print_facts({
         "samples": f"{judged.size} in {source.blocks} blocks; the {len(worst)} worst are listed",
         "max regret": f"{number(known.max_regret)} in sample {one_line(facts['samples'][facts['worst_sample']])}",
@@ -86,5 +87,6 @@ def _print_summary(source: Source, facts: Mapping[str, Any], known: Evaluation, 
             f"{100 * level:g} % have at most {number(known.quantile(level))}" for level in LEVELS
         ),
         **({"exact to": f"{facts['error']:.1e}"} if facts["complete"] else {}),
+        **({"average": average_in_words(facts["average"])} if "average" in facts else {}),
     })  # fmt: skip
     say_diagnosis(facts["diagnosis"])

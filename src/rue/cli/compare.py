@@ -14,12 +14,12 @@ import typer
 
 import rue
 from rue import parsing
-from rue._text import percent_text
+from rue._text import distinct, percent_text
 from rue.adaptive.report_bound import bound_certificate
 from rue.cli.facts import diagnosis_of_solution, is_solved, objective_facts, solution_facts, verdict_facts
 from rue.cli.options import Const, Goal, Json, Model, Reward, Test, TestSeed, file_options, option
 from rue.cli.outputs import PAGES, Target
-from rue.cli.printing import at_least, at_most, console, distinct, number, print_json, print_table, say
+from rue.cli.printing import at_least, at_most, average_in_words, console, number, print_json, print_table, say
 from rue.cli.progress import ProgressBar, read_and_warm_up, units_of_objective
 from rue.cli.unseen import Unseen
 from rue.errors import BadInput
@@ -193,6 +193,12 @@ class MethodComparison:
                 method["test"] = self._tested(self.unseen, verdict)
         return facts
 
+    @property
+    def average_error(self) -> float:
+        """The largest distance of a regret from that of averages in the long run, over all methods and samples."""
+        tested = [float(verdict.average_error.max()) for verdict in self.verdicts or ()]
+        return max([*tested, *(solution.average_error for solution in self.solutions)])
+
     @staticmethod
     def _tested(unseen: Unseen, verdict: Evaluation) -> dict[str, Any]:
         return {**verdict_facts(unseen.model, verdict), "scenario": unseen.scenario(verdict)}
@@ -215,6 +221,8 @@ class MethodComparison:
         columns = ["method", "max regret", "at least", "gap", *last, "seconds", *status]
         print_table(columns, [self._row(place)[: len(columns)] for place in range(len(self.solutions))])
         console().print(LEGEND + (OBJECTIVE if self.verdicts is None else ""), style="dim")
+        if self.model.units.average:
+            say(f"Regrets are averages {average_in_words(self.model.units.averages(self.average_error))}.")
         if self.unseen is not None:
             say(f"On test: {self.unseen}.", style="dim")
             say(self.fresh_in_words())
@@ -255,7 +263,11 @@ class MethodComparison:
 
     def _objective(self, solution: Solution) -> str:
         facts = objective_facts(solution)
-        return number(facts["lower"]) if facts["measures"].endswith("reward") else at_most(facts["upper"])
+        return number(facts["lower"]) if solution.is_reward else at_most(facts["upper"])
+
+    def _about_averages(self) -> dict[str, str]:
+        units = self.model.units
+        return {"Averages": average_in_words(units.averages(self.average_error))} if units.average else {}
 
     def write_page(self, path: Path) -> None:
         """Write all of it as a page."""
@@ -274,6 +286,7 @@ class MethodComparison:
             about={
                 "Date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
                 "Limit": f"{self.limits.seconds:g} s for each method",
+                **self._about_averages(),
             },
         )
         write_text(path, page)

@@ -31,6 +31,7 @@ def solution_facts(model: UMDP | Source, solution: Solution) -> dict[str, Any]:
         "objective": objective_facts(solution),
         "max_regret": asdict(solution.max_regret),
         "gap": solution.gap,
+        **average_facts(model, solution.average_error),
         **spread_facts(solution),
         **({"weight": list(solution.weight)} if solution.weight else {}),
         "regret": {model.sample_name(k): regret for k, regret in enumerate(solution.regret)},
@@ -52,15 +53,22 @@ def verdict_facts(model: UMDP, verdict: Evaluation, tail: float = USUAL_TAIL) ->
         **spread_facts(verdict, tail),
         "worst_sample": verdict.worst_sample,
         "error": verdict.error,
+        **average_facts(model, float(verdict.average_error.max())),
         "samples": [model.sample_name(k) for k in range(model.samples)],
         **({"weight": verdict.weight.tolist()} if model.is_weighted else {}),
-        "figure": model.units.name,
+        "figure": model.units.value_name,
         "value": verdict.value.tolist(),
         "optimal": verdict.optimal.tolist(),
         "regret": verdict.regret.tolist(),
+        **({"average_error": verdict.average_error.tolist()} if model.units.average else {}),
         "value_of_perfect_information": verdict.mean_regret,
         "value_of_knowing": verdict.value_of_knowing.tolist(),
     }
+
+
+def average_facts(model: UMDP | Source, error: float) -> dict[str, Any]:
+    """Return how figures follow from averages per step as `--json` prints it; nothing if they do not."""
+    return {"average": model.units.averages(error)} if model.units.average else {}
 
 
 def spread_facts(found: Solution | Evaluation, tail: float = USUAL_TAIL) -> dict[str, Any]:

@@ -9,11 +9,12 @@ import typer
 
 import rue
 from rue import parsing
+from rue._check import size_text
 from rue._text import one_line
 from rue.cli.facts import say_diagnosis
 from rue.cli.options import By, Const, Goal, Json, Model, ModelOutput, Reward, Settings, argument, file_options, option
 from rue.cli.outputs import Target
-from rue.cli.printing import number, print_facts, print_json, say
+from rue.cli.printing import average_in_words, number, print_facts, print_json, say
 from rue.cli.progress import ProgressBar
 from rue.description import describe
 from rue.domains import Domain
@@ -76,6 +77,9 @@ def learn(
     ] = "state",
     cost_noise: Annotated[float, typer.Option(help="Noise of the costs, in standard errors of their mean.")] = 0.0,
     discount: Annotated[float | None, option(help="Discount future costs.")] = None,
+    average: Annotated[
+        float | None, option(help="Minimise the average cost per step, by a discount near 1 such as 0.9999.")
+    ] = None,
     state: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns that make up the state.")] = "state",
     action: Annotated[str, typer.Option(metavar="COLUMN[,COLUMN]", help="Columns of the action.")] = "action",
     cost: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the cost.")] = "cost",
@@ -108,7 +112,7 @@ def learn(
             )
         model = rue.from_counts(
             counts, samples=samples, seed=seed, prior=prior, support=cast(Any, support), cost_noise=cost_noise,
-            discount=discount,
+            discount=discount, average=False if average is None else average,
         )  # fmt: skip
         model = model if choose is None else rue.select(model, choose, by=by, seed=seed)
     written = target.write(lambda path: rue.save(path, model))
@@ -187,11 +191,13 @@ class CountedRows:
 def _in_words(key: str, value: Any) -> str:
     """Return a fact of a model as text."""
     if key == "memory":
-        return f"{value / 1e6:.3g} MB" if value >= 1e6 else f"{value / 1e3:.3g} kB"
+        return size_text(value)
     if key == "weights":
         heaviest = sorted(value, key=lambda name: -value[name])[:HEAVIEST]
         more = f", and {len(value) - HEAVIEST} more" if len(value) > HEAVIEST else ""
         return ", ".join(f"{one_line(name)}: {number(value[name])}" for name in heaviest) + more
+    if key == "average":
+        return average_in_words(value)
     if key in ("cost_range", "reward_range"):
         return f"{number(value[0])} to {number(value[1])}"
     if key == "proper_policy":

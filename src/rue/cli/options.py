@@ -53,7 +53,7 @@ Output = Annotated[str | None, option("--output", "-o", metavar="FILE", help="Wh
 ModelOutput = Annotated[str, option("--output", "-o", metavar="FILE", help="Where to write the model.")]
 Jobs = Annotated[int | None, option(metavar="N", help="Processes on this machine; one, unless given.")]
 Scheduler = Annotated[str | None, option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786.")]
-Block = Annotated[int | None, option(metavar="N", help="Judge so many samples at a time.")]
+Block = Annotated[int | None, option(metavar="N", help="Judge this number of samples at a time.")]
 
 
 def file_options(goal: str | None, reward: str | None, const: Sequence[str] | None) -> FileOptions:

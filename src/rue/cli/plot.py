@@ -10,10 +10,11 @@ import typer
 import rue
 from rue import parsing
 from rue._check import one_of
+from rue._text import distinct
 from rue.certificate import model_fingerprint
 from rue.cli.options import Model, argument, option
 from rue.cli.outputs import PICTURES, Target
-from rue.cli.printing import distinct, say
+from rue.cli.printing import say
 from rue.cli.progress import ProgressBar
 from rue.errors import BadInput
 from rue.given import read_policy

@@ -38,7 +38,17 @@ from rue.cli.options import (
     option,
 )
 from rue.cli.outputs import Target
-from rue.cli.printing import at_least, at_most, complain, number, print_facts, print_json, print_samples, say
+from rue.cli.printing import (
+    at_least,
+    at_most,
+    average_in_words,
+    complain,
+    number,
+    print_facts,
+    print_json,
+    print_samples,
+    say,
+)
 from rue.cli.progress import ProgressBar, read_and_warm_up, units_of_objective
 from rue.cli.unseen import Unseen, planned_in_words, planned_scenario
 from rue.errors import BadInput
@@ -117,6 +127,8 @@ def solve(
             say(f"written to {written.file}")
     if "judged samples" in solution.counters:
         complain(f"stopped: {solution.counters['judged samples']} of {umdp.samples} samples were judged")
+    elif "cross-checks cut off" in solution.counters:
+        complain("stopped: no time was left to compute all of V* and the regrets a second time")
     raise typer.Exit(max(written.tell(), 0 if is_solved(solution) else 1))
 
 
@@ -220,10 +232,12 @@ def verify(
         print_json({"model": model, "solution": solution, **facts})
         return
     least = f"below {at_least(proved)}"
-    what = {"regret": f"max regret {least}", "cost": f"worst-case cost {least}"}[certificate.objective]
+    what = {"regret": f"max regret {least}", "cost": f"{umdp.units.measures('worst-case cost')} {least}"}[
+        certificate.objective
+    ]
     if certificate.objective == "cost" and umdp.units.reward:
-        what = f"worst-case reward above {number(proved)}"
-    say(f"proved: no policy has a {what} ({certificate.points} points, worked out again)")
+        what = f"{umdp.units.measures('worst-case cost')} above {number(proved)}"
+    say(f"proved: no policy has a {what} ({certificate.points} points, checked again)")
 
 
 def simulate(
@@ -250,7 +264,7 @@ def simulate(
     facts: dict[str, Any] = {
         "sample": umdp.sample_name(sample),
         "episodes": episodes,
-        "figure": umdp.units.name,
+        "figure": umdp.units.value_name,
         "mean_cost": runs.mean,
         "interval": [low, high],
         "level": runs.level,
@@ -262,7 +276,7 @@ def simulate(
         print_json({"model": model, "policy": policy, "paths": written.file, **facts})
         raise typer.Exit(written.tell())
     say(
-        f"sample {facts['sample']}: mean {umdp.units.name} {number(runs.mean)} over {episodes} episodes, "
+        f"sample {facts['sample']}: mean {umdp.units.value_name} {number(runs.mean)} over {episodes} episodes, "
         f"{runs.level:.0%} interval [{number(low)}, {number(high)}]; exact {number(facts['exact_cost'])}; "
         f"mean steps {number(facts['mean_steps'])}; {facts['cut_off']} cut off"
     )
@@ -280,6 +294,7 @@ def _print_solution(model: UMDP | Source, solution: Solution, facts: Mapping[str
         "max regret": f"{number(solution.max_regret.upper)} in sample {one_line(names[worst])}",
         "any policy": bound if solution.certificate is not None else "nothing is proved about other policies",
         "gap": percent_text(solution.gap),
+        **({"average": average_in_words(facts["average"])} if "average" in facts else {}),
         "mean regret": f"{number(solution.mean_regret)}, {tail}",
         "quantiles": quantiles,
         "status": solution.status.value,
@@ -297,7 +312,7 @@ def _objective(solution: Solution, facts: Mapping[str, Any]) -> str:
     steps = getattr(solution.solver, "steps", None)
     change = "" if steps is None else f", if the sample may change every {'step' if steps == 1 else f'{steps} steps'}"
     close = high - low <= 1e-6 * max(1.0, abs(high))
-    if facts["measures"].endswith("reward"):
+    if solution.is_reward:
         most = "" if close else f"; the most is at most {at_most(high)}"
         return f"{facts['measures']}{change}: at least {at_least(low)}{most}"
     least = "" if close else f"; the least is at least {at_least(low)}"
@@ -315,6 +330,8 @@ def _print_verdict(facts: Mapping[str, Any], *, knowledge: bool) -> None:
         f"max regret {number(facts['max_regret'])} in sample {names[facts['worst_sample']]}, mean "
         f"{number(facts['mean_regret'])}, {tail}; {quantiles}; every figure is exact to {facts['error']:.1e}"
     )
+    if "average" in facts:
+        say(f"Values and regrets are averages {average_in_words(facts['average'])}.")
     if knowledge:
         say(
             f"To know the true sample would save {number(facts['value_of_perfect_information'])} on average, the mean "

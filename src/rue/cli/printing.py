@@ -5,10 +5,10 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import TYPE_CHECKING, Any
 
-from rue._text import one_line, plain
+from rue._text import one_line, plain, rounded
 from rue.table import Cell, Table, TableRow
 
 if TYPE_CHECKING:
@@ -67,13 +67,6 @@ def print_samples(names: Sequence[str], figures: Mapping[str, Sequence[float]]) 
         console().print(f"the {LONGEST_LIST} worst of {len(names)} samples; --json lists all", style="dim")
 
 
-def distinct(names: Sequence[str]) -> list[str]:
-    """Return the names, with a number where one occurs again."""
-    return [
-        name if names[:i].count(name) == 0 else f"{name} ({names[:i].count(name) + 1})" for i, name in enumerate(names)
-    ]
-
-
 def number(value: float) -> str:
     """Return a figure in five digits."""
     return ("∞" if value > 0 else "−∞") if math.isinf(value) else f"{value:.5g}"
@@ -89,6 +82,8 @@ def at_most(value: float) -> str:
     return number(max(value, 1e-12) if value > 0 else value)
 
 
-def rounded(value: float, digits: int, rounding: str) -> str:
-    """Return a number with some digits, rounded as `decimal` names it."""
-    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):.{digits}g}"
+def average_in_words(average: Mapping[str, float]) -> str:
+    """Return what is told of averages per step (`Units.averages`) in words."""
+    error = average["error"]
+    near = "not known" if math.isinf(error) else f"{rounded(error, 2, ROUND_CEILING)} at most"
+    return f"per step, by a discount of {average['discount']:g}; the distance from the long run is {near}"

@@ -27,7 +27,7 @@ SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_NOTICES = 5.0
 
 
-class _Silence:
+class _ErrorsOnly:
     """Whether nothing but errors goes to standard error."""
 
     asked = False
@@ -35,7 +35,7 @@ class _Silence:
 
 def be_quiet(asked: bool) -> None:
     """Show no progress and no warnings from now on, or show them again."""
-    _Silence.asked = asked
+    _ErrorsOnly.asked = asked
     logging.getLogger("rue").setLevel(logging.ERROR if asked else logging.NOTSET)
 
 
@@ -62,7 +62,7 @@ class CompileNotice:
 
     def __call__(self, progress: Progress) -> None:
         """Show what is being compiled."""
-        if _Silence.asked:
+        if _ErrorsOnly.asked:
             return
         words = f"{progress.stage}, once after installation"
         if not sys.stderr.isatty():
@@ -87,7 +87,7 @@ class Bar:
 
     def __init__(self, *texts: str, total: float | None, remaining: bool = False, silent: bool = False) -> None:
         self._texts, self._total, self._remaining = texts, total, remaining
-        self._hidden = silent or _Silence.asked or not sys.stderr.isatty()
+        self._hidden = silent or _ErrorsOnly.asked or not sys.stderr.isatty()
         self._bar: RichBar | None = None
 
     def draw(self, **values: Any) -> None:
@@ -151,7 +151,7 @@ class RunsBar(Bar):
     def __init__(self, silent: bool, total: int) -> None:
         texts = ("{task.completed:.0f} of {task.total:.0f} runs", "{task.description}")
         super().__init__(*texts, total=total, remaining=True, silent=silent)
-        self._silent = silent or _Silence.asked
+        self._silent = silent or _ErrorsOnly.asked
         self._last_line = time.monotonic()
         self.draw()
 

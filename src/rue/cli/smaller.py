@@ -36,8 +36,8 @@ def simplify(
     """Find a policy with fewer nodes, judged in all samples. Ctrl-C stops with the smallest so far.
 
     With --loss it is the smallest one found whose max regret is within the loss, with --nodes the best one found with
-    so many nodes, with both it is within the loss. The result is written as .rue, .json or .csv. Exit status: 1 if it
-    has more nodes than --nodes.
+    at most that many nodes, with both it is within the loss. The result is written as .rue, .json or .csv. Exit status:
+    1 if it has more nodes than --nodes.
     """
     if loss is None and nodes is None:
         raise BadInput("neither a loss nor a number of nodes is given; expected --loss 0.02, --nodes 20 or both")

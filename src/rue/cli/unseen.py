@@ -7,8 +7,9 @@ from decimal import ROUND_CEILING
 from typing import Any
 
 from rue import parsing
+from rue._text import rounded
 from rue.certificate import model_fingerprint
-from rue.cli.printing import number, rounded
+from rue.cli.printing import number
 from rue.description import common_samples, duplicate_samples
 from rue.errors import BadInput
 from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, least_samples

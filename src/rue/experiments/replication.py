@@ -16,7 +16,7 @@ import numpy as np
 
 from rue._arrays import Array
 from rue.experiments.results import Group, Samples
-from rue.experiments.statistics import SIGNIFICANT, TIE, Moments, describe, t_test_of_moments, wilcoxon_test
+from rue.experiments.statistics import SIGNIFICANT, TIE, Moments, moments_of, t_test_of_moments, wilcoxon_test
 
 LEAST_PROBLEMS = 2  # that both methods have, for a comparison
 
@@ -71,7 +71,7 @@ def compare_orders(group: Group, published: Mapping[str, Mapping[str, float]], s
 
 def found_order(better: Array, worse: Array) -> tuple[OrderHere, float]:
     """Return the order of two columns of the same problems, and its p-value."""
-    one, other = describe(better), describe(worse)
+    one, other = moments_of(better), moments_of(worse)
     if one.endless == other.endless and math.isclose(one.mean, other.mean, rel_tol=TIE, abs_tol=TIE):
         return "equal", 1.0
     if one.rank < other.rank:

@@ -9,7 +9,7 @@
     domain = "disaster"
     sizes = [{ width = 4, height = 4 }, { width = 8, height = 8 }]
     seeds = 25                        # 0 to 24; or a list of seeds
-    samples = 15                      # or a list, [15, 150, 1500]: each problem with so many
+    samples = 15                      # or a list, [15, 150, 1500]: each problem with each number
     pool = 1000                       # draw this number and choose the samples out of them
     by = "coverage"
     test = 100                        # fresh draws

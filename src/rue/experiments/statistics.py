@@ -76,7 +76,7 @@ class PairwiseTests:
     wilcoxon_holm: Array
 
 
-def describe(values: Array) -> Moments:
+def moments_of(values: Array) -> Moments:
     """Return count, mean and standard deviation of the finite numbers, and the count of infinite ones."""
     known, endless = values[np.isfinite(values)], int(np.isinf(values).sum())
     if not known.size:
@@ -87,7 +87,7 @@ def describe(values: Array) -> Moments:
 
 def t_band(values: Array, level: float = LEVEL, within: tuple[float, float] = (-math.inf, math.inf)) -> Band:
     """Return the band mean ± t · s / √n, cut to the range that the figures have: the mean cannot be outside of it."""
-    problems, mean, deviation, _ = describe(values)
+    problems, mean, deviation, _ = moments_of(values)
     if math.isnan(deviation):
         return Band(math.nan, math.nan)
     from scipy import stats  # slow to import
@@ -109,7 +109,7 @@ def bootstrap_band(values: Array, level: float = LEVEL, seed: int = 0) -> Band:
 
 def t_test(first: Array, second: Array) -> float:
     """Return the p-value of the mean of the first being below that of the second; columns of finite figures."""
-    return t_test_of_moments(describe(first), describe(second))
+    return t_test_of_moments(moments_of(first), moments_of(second))
 
 
 def t_test_of_moments(one: Moments, other: Moments) -> float:

@@ -7,11 +7,18 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._check import one_of
-from rue._text import percent_text
+from rue._text import counted, percent_text
 from rue.experiments.published_figures import ELEVEN, PAPER, Published
 from rue.experiments.replication import compare_orders
 from rue.experiments.results import MISSING, Group, Results, Samples
-from rue.experiments.statistics import SIGNIFICANT, Moments, PairwiseTests, compare_methods, describe, most_comparisons
+from rue.experiments.statistics import (
+    SIGNIFICANT,
+    Moments,
+    PairwiseTests,
+    compare_methods,
+    moments_of,
+    most_comparisons,
+)
 from rue.experiments.store import FAILED
 from rue.solution import Status
 from rue.table import FORMATS, Cell, Table, TableRow
@@ -82,10 +89,10 @@ def _summary(group: Group, reference: Sequence[str], published: Figures, source:
     if "seconds" in published:
         columns[f"{source}, seconds"] = _published(group, published, "seconds")
     columns["gap"] = _gaps(group)
-    sizes = f" of {_count(len(group.sizes), 'size')}" if len(group.sizes) > 1 else ""
+    sizes = f" of {counted(len(group.sizes), 'size')}" if len(group.sizes) > 1 else ""
     caption = (
         f"Mean ± standard deviation of max regret, on each problem divided by the largest finite one of "
-        f"{_reference_text(group)}, over {_count(len(group.problems), 'problem')}{sizes}; mean seconds of the solver; "
+        f"{_reference_text(group)}, over {counted(len(group.problems), 'problem')}{sizes}; mean seconds of the solver; "
         "median gap, (max regret − proved bound for every policy) / max regret, on the training samples."
     )
     return _table(group, "summary", "all problems", caption, columns, tuple(_notes(group, reference)))
@@ -158,19 +165,15 @@ def _by_samples(group: Group) -> list[Table]:
     tables = []
     for what, numbers in figures.items():
         columns = {
-            f"{size} ({int(group.of_size(size).sum())})": _moments(numbers[group.of_size(size)], _three_digits)
+            f"{size} ({int(group.of_size(size).sum())})": _moments(
+                numbers[group.of_size(size)], lambda one: mean_text(one, ".3g")
+            )
             for size in group.sizes
         }
         title = f"{what}, test, by training samples (problems)"
         notes = tuple(_notes_of_missing(group))
         tables.append(_table(group, f"{what} by samples", title, caption.format(what), columns, notes))
     return tables
-
-
-def _three_digits(moments: Moments) -> str:
-    if not math.isfinite(moments.mean):
-        return mean_text(moments)
-    return f"{moments.mean:.3g}" + (f" ({moments.endless} ∞)" if moments.endless else "")
 
 
 def _p_values(group: Group) -> list[Table]:
@@ -209,7 +212,7 @@ def _p_table(group: Group, samples: Samples, test: str, tested: PairwiseTests, m
     if test == "wilcoxon" and compared > most_comparisons(len(group.problems)):
         least = 0.5 ** len(group.problems)
         notes.append(
-            f"{_count(len(group.problems), 'problem')} are too few: the least p-value is {least:.2g}, and {compared} "
+            f"{counted(len(group.problems), 'problem')} are too few: the least p-value is {least:.2g}, and {compared} "
             f"times that is not below {SIGNIFICANT:g}."
         )
     title, columns = f"{group.name}: {TESTS[test]}, {samples}", ("method", *group.methods)
@@ -233,7 +236,7 @@ def _problems(group: Group) -> list[Cell]:
 
 def _moments(figures: Array, text_of: Callable[[Moments], str]) -> list[Cell]:
     """Return one cell for each method, of figures [problem, method]. Means that look like the least are best too."""
-    moments = [describe(column) for column in figures.T]
+    moments = [moments_of(column) for column in figures.T]
     texts = [text_of(one) for one in moments]
     means = [text.partition(" ±")[0] for text in texts]
     least = min((one.rank for one in moments if math.isfinite(one.mean)), default=None)
@@ -266,11 +269,11 @@ def _gaps(group: Group) -> list[Cell]:
     return cells
 
 
-def mean_text(moments: Moments) -> str:
+def mean_text(moments: Moments, digits: str = ".3f") -> str:
     """Return the mean of the finite figures and the number of infinite ones: `0.207 (1 ∞)`."""
     if not math.isfinite(moments.mean):
         return NOTHING if math.isnan(moments.mean) else "∞"
-    return f"{moments.mean:.3f}" + (f" ({moments.endless} ∞)" if moments.endless else "")
+    return f"{moments.mean:{digits}}" + (f" ({moments.endless} ∞)" if moments.endless else "")
 
 
 def _regret_text(moments: Moments) -> str:
@@ -300,7 +303,7 @@ def _notes(group: Group, reference: Sequence[str]) -> Iterator[str]:
     if absent:
         yield f"Reference methods without any run here: {', '.join(absent)}."
     if group.reference_holes:
-        holes = _count(group.reference_holes, "problem")
+        holes = counted(group.reference_holes, "problem")
         yield f"Divided by the largest of fewer reference methods, as some have no figure there: {holes}."
     for samples in _sets(group):
         yield from _notes_of_regret(group, samples)
@@ -309,7 +312,7 @@ def _notes(group: Group, reference: Sequence[str]) -> Iterator[str]:
     proved = int((group.bound > 0).sum())
     yield f"A lower bound on the max regret of every policy is proved on {proved} of {len(group.problems)} problems."
     if group.contradictions:
-        runs = _count(group.contradictions, "run")
+        runs = counted(group.contradictions, "run")
         yield f"Less regret than was proved to be possible: {runs}. One of the figures is wrong."
     names, kinds = ", ".join(group.processors), len(group.processors)
     on = f", on {kinds} kinds of processors ({names}): times differ with them" if kinds > 1 else f", on {names}"
@@ -340,17 +343,13 @@ def _notes_of_regret(group: Group, samples: Samples) -> Iterator[str]:
     partly, undivided = group.partly_endless(samples), group.undivided(samples)
     if partly or undivided:
         yield (
-            f"Infinite reference figures ({samples}): some of them on {_count(partly, 'problem')}, divided by the "
-            f"largest finite one; all of them on {_count(undivided, 'problem')}, where finite ones are left out."
+            f"Infinite reference figures ({samples}): some of them on {counted(partly, 'problem')}, divided by the "
+            f"largest finite one; all of them on {counted(undivided, 'problem')}, where finite ones are left out."
         )
 
 
 def _each(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _duration(seconds: float) -> str:

@@ -13,9 +13,9 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.colors import to_hex
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, places, pointers, ranges
 from rue._check import check_memory
-from rue._text import one_line
+from rue._text import bound_text, counted, number_text, one_line
 from rue.evaluation import evaluate
 from rue.explanation import choice_gaps, proved_belief
 from rue.grid_layout import read_grid
@@ -23,8 +23,6 @@ from rue.judge import Evaluation, visited_nodes
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.report import style
-from rue.report.rendering import environment, render
-from rue.report.tables import count
 from rue.solution import Cache, Solution
 from rue.values import optimal_values
 
@@ -61,9 +59,9 @@ def explorer_page(model: UMDP, solution: Solution | Policy, title: str = "") -> 
         "regret": _list(np.where(verdict.regret <= verdict.error, 0.0, verdict.regret)), "worst": verdict.worst_sample,
         "unit": model.units.name, "priors": priors, "map": map_facts,
     }  # fmt: skip
-    return render(
+    return style.render(
         "explorer.html.j2",
-        environment(HERE),
+        HERE,
         title=title or "A policy, step by step",
         size=_size(model, policy, visited.size),
         regret=_regret(model, verdict, None if proof is None else proof[1]),
@@ -91,8 +89,7 @@ def _arrays(model: UMDP, policy: Policy, visited: Array, gap: Array) -> tuple[di
     Outcomes that are impossible in every sample are left out.
     """
     graph = model.graph
-    number = np.full(policy.nodes, -1)
-    number[visited] = np.arange(visited.size)
+    number = places(visited, policy.nodes)
     entries = np.diff(policy.entry_ptr)[visited]
     entry = ranges(policy.entry_ptr[visited], entries)
     used, choice = np.unique(policy.choice[entry], return_inverse=True)
@@ -140,10 +137,12 @@ def _list(values: Array) -> list[float | None]:
 
 
 def _size(model: UMDP, policy: Policy, visited: int) -> str:
-    text = f"{count(model.graph.states, 'state')}, {count(model.samples, 'sample')}, {count(policy.nodes, 'node')}"
-    return text if visited == policy.nodes else f"{text} ({count(visited, 'node')} can be visited)"
+    text = (
+        f"{counted(model.graph.states, 'state')}, {counted(model.samples, 'sample')}, {counted(policy.nodes, 'node')}"
+    )
+    return text if visited == policy.nodes else f"{text} ({counted(visited, 'node')} can be visited)"
 
 
 def _regret(model: UMDP, verdict: Evaluation, bound: float | None) -> str:
-    text = f"max regret {style.number_text(verdict.max_regret)} in sample {model.sample_name(verdict.worst_sample)}"
-    return text if bound is None else f"{text}; no policy has less than {style.bound_text(bound)}"
+    text = f"max regret {number_text(verdict.max_regret)} in sample {model.sample_name(verdict.worst_sample)}"
+    return text if bound is None else f"{text}; no policy has less than {bound_text(bound)}"

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from rue._arrays import Array
 from rue._check import check_memory, labels, number_array, one_index, real_number
+from rue.average import is_wanted
 from rue.errors import BadFile, BadInput
 from rue.flat import Flat
 from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
@@ -45,6 +46,7 @@ def from_matrices(
     R: Any,
     *,
     discount: float | None = None,
+    average: bool | float = False,
     initial: int = 0,
     states: Sequence[str] | None = None,
     actions: Sequence[str] | None = None,
@@ -55,7 +57,8 @@ def from_matrices(
 
     `P[a]` is S × S, dense or sparse (scipy); for several samples, `P[k][a]`. `R` is [S], [S, A], or `R[a]` S × S; for
     several samples a list of these, or one for all. A row of zeros means that there is no such action in that state.
-    States that only loop at no reward are goals. Without a `discount` below 1, rewards must be 0 or less.
+    States that only loop at no reward are goals. Without a `discount` below 1, rewards must be 0 or less. With
+    `average`, results are averages per step in the long run (see `UMDP.from_dense`), and there are no goals.
     """
     label: dict[str, Any] = {
         "state_label": labels("state", states),
@@ -66,17 +69,23 @@ def from_matrices(
     _check_discount(discount)
     flat = _flat("P", P, R)
     flat = replace(flat, initial=one_index("initial", initial, flat.choice_ptr.size - 1), **label)
-    return model_from_rewards("P", put_together([Part("P", flat)]), discount)
+    return model_from_rewards("P", put_together([Part("P", flat)]), discount, average=average)
 
 
 def from_gymnasium(
-    envs: Any, *, discount: float | None = None, initial: int | None = None, samples: Sequence[str] | None = None
+    envs: Any,
+    *,
+    discount: float | None = None,
+    average: bool | float = False,
+    initial: int | None = None,
+    samples: Sequence[str] | None = None,
 ) -> UMDP:
     """Return a model with a sample for each environment of Gymnasium that has a table `P`, such as FrozenLake.
 
     `P[s][a]` lists (probability, next state, reward, terminated). What terminates leads to one more state, "end", which
     is a goal, since terminal states are not absorbing in all tables. Outcomes with the same next state are merged.
-    Where the initial state is random, `initial` says where to start. Rewards are maximised.
+    Where the initial state is random, `initial` says where to start. Rewards are maximised; with `average`, on average
+    per step in the long run, which is for tables that never terminate.
     """
     found = list(envs) if isinstance(envs, list | tuple) else [envs]
     _check_discount(discount)
@@ -89,6 +98,12 @@ def from_gymnasium(
         raise BadInput(f"the environments have {min(count)} to {max(count)} states; expected the same in all")
     states = count.pop()
     state, action, target, sample, prob, reward, ended = np.concatenate(entries).T
+    if is_wanted(average) and ended.any():
+        first = int(np.flatnonzero(ended)[0])
+        raise BadInput(
+            f"environment {sample[first]:g} terminates after action {action[first]:g} in state {state[first]:g}, and "
+            "average= is given; expected tables that go on for ever"
+        )
     if ((target < 0) | (target >= states)).any():
         raise BadInput(f"a next state is {target.max():g} or {target.min():g}; expected 0 to {states - 1}")
     target = np.where(ended != 0, states, target)
@@ -99,7 +114,7 @@ def from_gymnasium(
     names = (*map(str, range(states)), END)
     flat = replace(flat, initial=start, state_label=names, sample_label=labels("sample", samples))
     where = "P of the environments"
-    return model_from_rewards(where, put_together([Part(where, flat)]), discount)
+    return model_from_rewards(where, put_together([Part(where, flat)]), discount, average=average)
 
 
 def _check_discount(discount: object) -> None:

@@ -220,6 +220,7 @@ def _pack_solution(solution: Solution) -> tuple[dict[str, Any], dict[str, Array]
         "reason": solution.reason,
         "floor": solution.floor,
         **({} if solution.units == PLAIN else {"units": asdict(solution.units)}),
+        **({"average_error": solution.average_error} if solution.units.average else {}),
     }
     arrays["regret"] = np.array(solution.regret)
     if solution.weight:
@@ -300,6 +301,7 @@ def _unpack_solution(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
         floor=_number("the floor", about.get("floor", 0.0), 0),
         weight=tuple(weight.tolist()),
         units=Units(**about.get("units", {})),
+        average_error=_number("the error of averages", about.get("average_error", 0.0), 0),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, places
 from rue._linear import solve_chain
 from rue.errors import SolverFailed
 from rue.recursion import row_kernels as kernel
@@ -90,8 +90,7 @@ class RowGame(ABC):
         """Set `value` to the worst case of `gap_share`·g + κ: policy iteration of the adversary by factorisation."""
         size = self.order.size
         rows = self.pack()
-        place = np.full(self.value.size, size)
-        place[self.order] = np.arange(size)
+        place = places(self.order, self.value.size, size)
         reply = np.zeros(size, np.int64)
         used = slice(0, int(rows.ptr[-1]))
         row, column = np.repeat(np.arange(size), np.diff(rows.ptr)), place[rows.target[used]]

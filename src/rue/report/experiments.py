@@ -23,7 +23,7 @@ from rue._arrays import Array
 from rue._text import short_line
 from rue.errors import BadInput
 from rue.experiments.results import Group, Results, Samples
-from rue.experiments.statistics import Band, bootstrap_band, describe, t_band
+from rue.experiments.statistics import Band, bootstrap_band, moments_of, t_band
 from rue.report import style
 
 REGRET = "normalised max regret"
@@ -134,7 +134,7 @@ def draw_samples(results: Results) -> Figure:
             look = styles[method]
             for some, line in ((~chosen, look.line), (chosen, "none")):
                 counts = np.unique(group.planned[some])
-                regret = [describe(group.test[some & (group.planned == count), number]).mean for count in counts]
+                regret = [moments_of(group.test[some & (group.planned == count), number]).mean for count in counts]
                 axes.plot(counts, regret, linestyle=line, zorder=3, **look.mark)
         axes.set_xscale("log")
         counts = np.unique(group.planned)
@@ -237,7 +237,7 @@ def _draw_over_size(axes: Axes, group: Group, styles: Styles, numbers: Array, ba
     infinite = 0
     for number, method in enumerate(group.methods):
         columns = [numbers[group.of_size(size), number] for size in group.sizes]
-        moments = [describe(column) for column in columns]
+        moments = [moments_of(column) for column in columns]
         mean = np.array([one.mean if math.isfinite(one.mean) else math.nan for one in moments])
         x = np.array([float(number)]) if single else _beside(place, number, len(group.methods))
         look = styles[method]
@@ -259,7 +259,7 @@ def _draw_over_size(axes: Axes, group: Group, styles: Styles, numbers: Array, ba
 
 def _size_places(group: Group) -> Array:  # [size]
     """Return the places of sizes on the axis: mean numbers of states, or 0, 1, … if these do not increase."""
-    states = np.array([describe(group.states[group.of_size(size)]).mean for size in group.sizes])
+    states = np.array([moments_of(group.states[group.of_size(size)]).mean for size in group.sizes])
     return states if (np.diff(states) > 0).all() else np.arange(len(group.sizes), dtype=float)
 
 
@@ -283,10 +283,10 @@ def _write_sizes(axes: Axes, group: Group, place: Array) -> None:
 
 def _draw_points(axes: Axes, group: Group, styles: Styles) -> None:
     """Draw the front, and the points of methods with their names."""
-    moments = [describe(column) for column in group.normalised("train").T]
+    moments = [moments_of(column) for column in group.normalised("train").T]
     regret = np.array([one.mean for one in moments])
     endless = np.array([one.endless for one in moments])
-    seconds = np.array([describe(column).mean for column in group.seconds.T])
+    seconds = np.array([moments_of(column).mean for column in group.seconds.T])
     known = np.isfinite(regret) & np.isfinite(seconds) & (seconds > 0)
     front = pareto_front(np.where(known, seconds, np.nan), np.where(endless > 0, np.nan, regret))
     axes.step(seconds[front], regret[front], where="post", color=style.FAINT, linewidth=1.2, zorder=1, label="front")
@@ -309,7 +309,10 @@ def _draw_points(axes: Axes, group: Group, styles: Styles) -> None:
 
 
 def _place_names(axes: Axes) -> None:
-    """Move each name to the nearest place at its point where it covers nothing, or as little as possible."""
+    """Move each name to the nearest place at its point where it covers nothing, or as little as possible.
+
+    By hand, since matplotlib does not look at what a text covers.
+    """
     panel, front = axes.get_window_extent(), axes.lines[0]
     line = front.get_transform().transform_path(front.get_path())
     names = [text for text in axes.texts if isinstance(text, Annotation)]

@@ -27,7 +27,7 @@ from matplotlib.ticker import MaxNLocator
 
 from rue._arrays import Array
 from rue._check import index_array, whole_number
-from rue._text import short_line
+from rue._text import counted, number_text, short_line
 from rue.errors import BadInput
 from rue.evaluation import evaluate
 from rue.grid_layout import CellGrid, read_grid
@@ -82,7 +82,7 @@ def draw_map(
     if policy is None or verdict is None:
         if steps is not None:
             raise BadInput("steps are given without a policy; expected a policy to follow")
-        panels = [MapPanel(_name(model, k), k) for k in shown]
+        panels = [MapPanel(sample_title(model, k), k) for k in shown]
     elif steps is not None:
         panels = _step_panels(model, policy, verdict, shown[0], steps)
     else:
@@ -126,7 +126,7 @@ def _sample_panel(model: UMDP, policy: Policy, verdict: Evaluation, sample: int,
     regret, samples = verdict.regret, model.samples
     rank = int((regret > regret[sample]).sum())
     which = {0: "largest", samples // 2: "middle", samples - 1: "smallest"}.get(rank)
-    title = f"{_name(model, sample)}\nregret {_regret(verdict, sample)}"
+    title = f"{sample_title(model, sample)}\nregret {_regret(verdict, sample)}"
     if np.isinf(regret[sample]):
         title += ": it may miss the goal"
     elif which and shown < samples:
@@ -143,20 +143,21 @@ def _step_panels(model: UMDP, policy: Policy, verdict: Evaluation, sample: int, 
     for step, mass in zip(wanted, distribution_after(model, policy, sample, wanted), strict=True):
         rest = float(mass[~goal].sum())
         ended = 1.0 - rest if rest < 0.5 else float(mass[goal].sum())  # from the smaller part, which is more exact
-        title = f"{_name(model, sample)}, after {step} step{'' if step == 1 else 's'}\n"
+        title = f"{sample_title(model, sample)}, after {counted(step, 'step')}\n"
         title += f"regret {_regret(verdict, sample)}; {style.share_text(ended)} at the goal"
         panels.append(MapPanel(title, sample, *state_behaviour(policy, mass)))
     return panels
 
 
-def _name(model: UMDP, sample: int) -> str:
+def sample_title(model: UMDP, sample: int) -> str:
+    """Return a sample in words: its name, or `sample 3`."""
     name = short_line(model.sample_name(sample))
     return f"sample {name}" if model.sample_label is None else name
 
 
 def _regret(verdict: Evaluation, sample: int) -> str:
     regret = float(verdict.regret[sample])
-    return "0" if regret <= verdict.error < np.inf else style.number_text(regret)  # 0 up to the judge's error
+    return "0" if regret <= verdict.error < np.inf else number_text(regret)  # 0 up to the judge's error
 
 
 class _Map:
@@ -215,7 +216,10 @@ class _Map:
         return figure
 
     def _build(self, signs: Sequence[Patch | Line2D]) -> style.Panels:
-        """Return the figure with its legend, its credit and empty panels. Panels have their exact size in inches."""
+        """Return the figure with its legend, its credit and empty panels. Panels have their exact size in inches.
+
+        By hand, since arrows and squares are drawn to scale, and matplotlib's layouts ignore the width of titles.
+        """
         labels = [str(sign.get_label()) for sign in signs]
         title = max(style.text_width(line, style.LARGE) for one in self.panels for line in one.title.split("\n"))
         across, down = self.across, ceil(len(self.panels) / self.across)

@@ -6,17 +6,17 @@ and solutions alone. Policies of single problems are shown up to `MOST_BYTES`, a
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
-from rue._text import short_line
+from rue._text import bound_text, counted, distinct, listed, number_text, short_line
 from rue.errors import BadInput, RueError
 from rue.evaluation import evaluate
 from rue.experiments.problems import ProblemRuns, problems_of
@@ -32,9 +32,8 @@ from rue.policy import Policy
 from rue.report import summary, tables
 from rue.report.experiments import draw_experiment
 from rue.report.maps import draw_map
-from rue.report.rendering import environment, render
-from rue.report.solutions import draw_bounds, draw_regrets, has_history
-from rue.report.style import bound_text, number_text, svg_element, svg_image
+from rue.report.solutions import draw_bounds, draw_regrets, has_history, regret_words
+from rue.report.style import render, svg_element, svg_image
 from rue.risk import spread
 from rue.solution import Solution
 from rue.table import Table
@@ -98,8 +97,10 @@ def experiment_page(
     runs = [(one.number, one.runs, name, record) for one in problems for name, record in one.runs.records.items()]
     records = [record for *_, record in runs]
     is_complete = _add_policies(problems, lru_cache(32)(load_model), load_solution, progress)
-    return _render(
+    return render(
         "experiment.html.j2",
+        text=summary,
+        method_table=tables.method_table,
         title=title or "Experiment",
         methods=len({name for group in results.groups for name in group.methods}),
         days=sorted({record["finished"][:10] for record in records if "finished" in record}),
@@ -134,7 +135,8 @@ def compare_page(
     """
     if not solutions:
         raise BadInput("there are no solutions to show; expected at least one")
-    named = _short_names(sorted(solutions, key=lambda name: solutions[name].max_regret.upper))
+    order = sorted(solutions, key=lambda name: solutions[name].max_regret.upper)
+    named = dict(zip(order, distinct(short_line(name, 80) for name in order), strict=True))
     ranked = {short: solutions[name] for name, short in named.items()}
     tested = {short: verdicts[name] for name, short in named.items()} if test is not None and verdicts else {}
     records = {name: _record(model, one, tested.get(name)) for name, one in ranked.items()}
@@ -151,8 +153,10 @@ def compare_page(
     for name, solution in ranked.items():
         problem.policies.append(_page_policy(model, name, solution.policy, with_map=room > 0))
         room -= problem.policies[-1].size
-    return _render(
+    return render(
         "comparison.html.j2",
+        text=summary,
+        method_table=tables.method_table,
         title=model_text,
         problem=problem,
         fresh=fresh,
@@ -178,26 +182,10 @@ def _record(model: UMDP, solution: Solution, verdict: Evaluation | None) -> Reco
     return found | {"test": judged | {"spread": spread(verdict.regret, verdict.weight)}}
 
 
-def _render(template: str, **values: Any) -> str:
-    where = environment()
-    where.globals.update(count=tables.count, text=summary, method_table=tables.method_table)
-    where.filters.update(number=number_text, bound=bound_text)
-    return render(template, where, **values)
-
-
-def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return a short form for each name, with a number where it would not be unique."""
-    short: dict[str, str] = {}
-    for name in names:
-        cut = short_line(name, 80)
-        short[name] = f"{cut} ({len(short) + 1})" if cut in short.values() else cut
-    return short
-
-
 def _different(key: str, records: Sequence[Record]) -> list[tuple[str, str]]:
     """Return the different versions, or machines, and how many runs each had."""
     found = Counter(_pairs(record[key]) for record in records if key in record)
-    return [(f"{key.capitalize()}, {tables.count(number, 'run')}", text) for text, number in found.most_common()]
+    return [(f"{key.capitalize()}, {counted(number, 'run')}", text) for text, number in found.most_common()]
 
 
 def _pairs(values: Mapping[str, object]) -> str:
@@ -289,11 +277,10 @@ def regret_figure(model: UMDP, regrets: Regrets, name: str, bound: float | None 
     shown = dict(islice(regrets.items(), MOST_METHODS))
     largest = ", ".join(f"{method} {number_text(max(map(float, regret)))}" for method, regret in shown.items())
     what, title = ("sample", "each sample") if bound is not None else ("test sample", "test samples")
-    where = f"{tables.count(len(shown), 'method')} in {tables.count(model.samples, what)}"
+    where = f"{counted(len(shown), 'method')} in {counted(model.samples, what)}"
     words = f"Regret of {where}. Largest: {largest}."
     proved = f" No policy has a max regret below {bound_text(bound)}." if bound else ""
-    above = {"cost": "cost above the least", "reward": "reward below the largest"}[model.units.name]
-    caption = f"The {above} that is possible there.{proved}{_not_shown(regrets)}"
+    caption = f"The {regret_words(model.units)} that is possible there.{proved}{_not_shown(regrets)}"
     drawn = draw_regrets(model, shown, bound=bound or None)
     return PageFigure(f"Regret in {title}", caption, svg_element(drawn, name, words))
 
@@ -302,10 +289,10 @@ def regret_figure(model: UMDP, regrets: Regrets, name: str, bound: float | None 
 def bounds_figure(solutions: Mapping[str, Solution], methods: int, bound: float) -> PageFigure:
     """Return the bounds over time of methods whose bounds have a history, out of `methods`."""
     shown = dict(islice(solutions.items(), MOST_METHODS))
-    words = f"Bounds of {summary.listed([f'{name} {one.objective}' for name, one in shown.items()])} over time."
+    words = f"Bounds of {listed([f'{name} {one.objective}' for name, one in shown.items()])} over time."
     caption = "The bounds of each method on its own objective, which methods do not share."
     if methods > len(solutions):
-        caption += f" The other {tables.count(methods - len(solutions), 'method')} found no bounds on the way."
+        caption += f" The other {counted(methods - len(solutions), 'method')} found no bounds on the way."
     drawn = svg_element(draw_bounds(shown, bound=bound), "bounds", words)
     return PageFigure("Bounds over time", caption + _not_shown(solutions), drawn)
 

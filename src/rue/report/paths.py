@@ -15,12 +15,12 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from rue._arrays import Array
-from rue._text import short_line
+from rue._text import counted, number_text, short_line
 from rue.errors import BadInput
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.report import style
-from rue.report.maps import draw_map
+from rue.report.maps import draw_map, sample_title
 from rue.simulation import Paths
 
 COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.VERMILION, "#F0E442")
@@ -42,7 +42,7 @@ def draw_belief(paths: Paths) -> Figure:
     others = [k for k in np.argsort(-mean.max(axis=0), kind="stable").tolist() if k != paths.sample]
     shown, rest = others[: len(COLOURS) - 1], others[len(COLOURS) - 1 :]
     bands = [mean[:, k] for k in (paths.sample, *shown)] + ([mean[:, rest].sum(axis=1)] if rest else [])
-    names = [f"{_name(paths.model, paths.sample)} (true)", *(_name(paths.model, k) for k in shown)]
+    names = [f"{sample_title(paths.model, paths.sample)} (true)", *(sample_title(paths.model, k) for k in shown)]
     names += [f"{len(rest)} others"] if rest else []
     figure, (axes,) = style.panels(1, 1, (7.5, 3.6 + 0.25 * ceil(len(names) / 3)))
     steps = np.arange(mean.shape[0])
@@ -53,9 +53,7 @@ def draw_belief(paths: Paths) -> Figure:
     axes.set(xlim=(0, max(steps[-1], 1)), ylim=(0, 1), xlabel="step", ylabel="belief")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    handles, labels = axes.get_legend_handles_labels()
-    columns = min(3, style.legend_columns(labels, figure.get_figwidth()))
-    figure.legend(handles, labels, loc="outside lower left", ncols=columns)
+    style.add_legend(figure, [axes], "outside lower left", figure.get_figwidth())
     return figure
 
 
@@ -65,8 +63,8 @@ def draw_trajectory(paths: Paths) -> Figure:
     _check(paths)
     count = paths.episode_ptr.size - 1
     cost = np.add.reduceat(paths.cost, paths.episode_ptr[:-1])
-    title = f"{_name(paths.model, paths.sample)}: {count} episode{'' if count == 1 else 's'}\n"
-    title += f"{paths.model.units.name} {style.number_text(float(cost.mean()))}" + (" on average" if count > 1 else "")
+    title = f"{sample_title(paths.model, paths.sample)}: {counted(count, 'episode')}\n"
+    title += f"{paths.model.units.name} {number_text(float(cost.mean()))}" + (" on average" if count > 1 else "")
     look: dict[str, Any] = {"linewidth": 1.4, "alpha": min(1.0, 0.25 + 2 / count), "solid_joinstyle": "round"}
     offset = np.zeros(1) if count == 1 else np.linspace(-SPREAD / 2, SPREAD / 2, count)
     if "grid" in paths.model.graph.layout:
@@ -127,11 +125,6 @@ def _check(paths: object) -> None:
         )
 
 
-def _name(model: UMDP, sample: int) -> str:
-    name = short_line(model.sample_name(sample))
-    return f"sample {name}" if model.sample_label is None else name
-
-
 @style.styled
 def draw_graph(model: UMDP, policy: Policy) -> Figure:
     """Draw a small policy as a graph: a box for each node with its state and what it does, an arrow for each outcome.
@@ -177,9 +170,7 @@ def _arrow(one: FancyBboxPatch, other: FancyBboxPatch, *, bent: bool) -> FancyAr
         "mutation_scale": 9,
         "zorder": 2,
     }
-    begin, end = (
-        (patch.get_x() + patch.get_width() / 2, patch.get_y() + patch.get_height() / 2) for patch in (one, other)
-    )
+    begin, end = ((box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2) for box in (one, other))
     if one is other:
         top = one.get_y() + one.get_height()
         ends = (begin[0] - 0.1, top), (begin[0] + 0.1, top)

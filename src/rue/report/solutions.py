@@ -1,10 +1,13 @@
-"""Figures of solutions: the regret of several policies in each sample, and the bounds of solvers over time.
+"""Figures of solutions: regrets in each sample, bounds over time, and regret over the size of policies.
 
 Regrets of up to 30 samples are bars side by side for up to six methods, else coloured cells, methods × samples. Those
 of more samples are curves: the share of samples whose regret is larger than x, which is zero from the max regret on.
+
+Over the number of nodes, the line joins the policies with less regret than all smaller ones. Those above the line are
+the best of their kind: deterministic, stationary, or both. No policy of any size is below the proved bound.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -19,18 +22,27 @@ from numpy.typing import ArrayLike
 
 from rue._arrays import Array
 from rue._check import number_array, real_number
-from rue._text import short_line
+from rue._text import number_text, short_line
 from rue.errors import BadInput
 from rue.model import UMDP
 from rue.report import style
+from rue.simplification import FrontierPoint
 from rue.solution import Solution
+from rue.units import Units
 
 MOST_BARS, MOST_BESIDE = 30, 6
 CELL, HALF = (0.42, 0.27), 0.6  # inches of a coloured cell; from here on its letters are white
-REGRET = {"cost": "regret (cost above the least possible)", "reward": "regret (reward below the largest possible)"}
 FIRST_SECONDS = 1e-3
 # Smaller values are drawn as 0: relative to the largest known value, and absolute. Solvers reach 0 up to rounding.
 NEGLIGIBLE, LEAST = 1e-9, 1e-12
+
+# How each kind is drawn: stationary or not, deterministic or not.
+KINDS = {
+    (False, False): ("controller, randomised", "o", "C0"),
+    (False, True): ("controller, deterministic", "s", "C1"),
+    (True, False): ("stationary, randomised", "^", "C2"),
+    (True, True): ("stationary, deterministic", "D", "C3"),
+}
 
 
 @style.styled
@@ -44,9 +56,9 @@ def draw_regrets(model: UMDP, regrets: Mapping[str, ArrayLike], *, bound: float 
         real_number("bound", bound, "a number, 0 or more", 0)
     values = np.concatenate([*table.values(), [bound or 0.0]])
     top = 1.1 * float(values[np.isfinite(values)].max(initial=0.0)) or 1.0
-    label = {name: f"{short_line(name)}, max {style.number_text(float(table[name].max()))}" for name in table}
+    label = {name: f"{short_line(name)}, max {number_text(float(table[name].max()))}" for name in table}
     if model.samples > MOST_BARS:
-        return _draw_curves(table, label, top, bound, model.units.name)
+        return _draw_curves(table, label, top, bound, model.units)
     if len(table) > MOST_BESIDE:
         return _draw_cells(model, table)
     figure, axes = _bar_axes(model, len(table))
@@ -57,7 +69,8 @@ def draw_regrets(model: UMDP, regrets: Mapping[str, ArrayLike], *, bound: float 
         for x in place[np.isinf(table[name])]:
             axes.text(x, 0.99 * top, "∞", ha="center", va="top", fontsize=style.LARGE, path_effects=style.HALO)
     axes.set(xlim=(-0.6, model.samples - 0.4), ylim=(0, top))
-    _add_bound_and_legend(figure, axes, axes.axhline, bound)
+    style.add_bound(axes.axhline, bound)
+    style.add_legend(figure, [axes], "outside upper left")
     return figure
 
 
@@ -84,8 +97,13 @@ def _bar_axes(model: UMDP, methods: int) -> tuple[Figure, Axes]:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xticks(range(len(names)), names, **_turned(names))
     axes.tick_params(axis="x", length=0)
-    axes.set(xlabel=title, ylabel=REGRET[model.units.name])
+    axes.set(xlabel=title, ylabel=f"regret ({regret_words(model.units)} possible)")
     return figure, axes
+
+
+def regret_words(units: Units) -> str:
+    """Return what a regret is, such as "cost above the least"."""
+    return f"{units.value_name} {'below the largest' if units.reward else 'above the least'}"
 
 
 def _turned(names: Sequence[str]) -> dict[str, Any]:
@@ -112,7 +130,7 @@ def _draw_cells(model: UMDP, table: Mapping[str, Array]) -> Figure:
         text = "0" if value <= NEGLIGIBLE * most else f"{value:.2g}" if np.isfinite(value) else "∞"
         axes.text(column, row, text, color="white" if scale(min(value, most)) > HALF else "black", **look)
     for row, name in enumerate(order):
-        axes.text(-1.2, row, style.number_text(float(table[name].max())), fontweight="bold", **look)
+        axes.text(-1.2, row, number_text(float(table[name].max())), fontweight="bold", **look)
     axes.set_yticks(range(len(order)), heads)
     axes.set_xticks([-1.2, *range(len(names))], ["max", *names], **_turned(names))
     axes.tick_params(length=0)
@@ -133,7 +151,7 @@ def _sample_names(model: UMDP) -> tuple[list[str], str]:
 
 
 def _draw_curves(
-    table: Mapping[str, Array], label: Mapping[str, str], top: float, bound: float | None, unit: str
+    table: Mapping[str, Array], label: Mapping[str, str], top: float, bound: float | None, units: Units
 ) -> Figure:
     """Draw the share of samples with a larger regret; infinite regrets keep a curve above zero."""
     figure, (axes,) = style.panels(1, 1, (7.5, 4.4 + 0.3 * ceil((len(table) + 1) / 3)))
@@ -146,21 +164,17 @@ def _draw_curves(
         x, y = [0.0, *finite, *[top] * end], [*share, *share[-1:].repeat(end)]
         axes.step(x, y, where="post", linewidth=1.6, label=label[name])
     samples = next(iter(table.values())).size
-    axes.set(xlim=(0, top), ylim=(0, 1.02), xlabel=REGRET[unit], ylabel=f"share of {samples} samples with more")
+    axes.set(
+        xlim=(0, top),
+        ylim=(0, 1.02),
+        xlabel=f"regret ({regret_words(units)} possible)",
+        ylabel=f"share of {samples} samples with more",
+    )
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.xaxis.set_major_formatter("{x:g}")
-    _add_bound_and_legend(figure, axes, axes.axvline, bound)
+    style.add_bound(axes.axvline, bound)
+    style.add_legend(figure, [axes], "outside upper left")
     return figure
-
-
-def _add_bound_and_legend(figure: Figure, axes: Axes, line: Callable[..., object], bound: float | None) -> None:
-    """Draw the bound, and a legend of it and the methods."""
-    if bound is not None:
-        look = {"color": style.INK, "linestyle": (0, (5, 2)), "linewidth": 1.2, "zorder": 3}
-        line(bound, label=f"every policy's max regret is at least {style.bound_text(bound)}", **look)
-    handles, labels = axes.get_legend_handles_labels()
-    columns = style.legend_columns(labels, min(figure.get_figwidth(), style.NARROW))
-    figure.legend(handles, labels, loc="outside upper left", ncols=columns)
 
 
 @style.styled
@@ -190,17 +204,14 @@ def draw_bounds(solutions: Mapping[str, Solution], *, bound: float | None = None
     for axes, (name, solution) in zip(panels, solutions.items(), strict=True):
         _draw_trace(axes, traces[name], limits[solution.measures])
         if bound and solution.measures == "regret":
-            label = f"every policy's max regret is at least {style.bound_text(bound)}"
-            axes.axhline(bound, color=style.INK, linestyle=(0, (5, 2)), linewidth=1.0, zorder=2.5, label=label)
+            style.add_bound(axes.axhline, bound)
         axes.set_title(f"{short_line(name)}: {solution.status.value.replace('_', ' ')}", loc="left")
         axes.set_ylabel(solution.measures)
     begin, end = (pick(float(trace[at, 0]) for trace in traces.values()) for pick, at in ((min, 0), (max, -1)))
     for axes in panels[max(len(solutions) - across, 0) :]:
         axes.set(xlabel="seconds", xlim=(begin / 1.2, end))
         axes.tick_params(labelbottom=True)
-    entries = {label: sign for axes in panels for sign, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    columns = style.legend_columns(list(entries), style.NARROW)
-    figure.legend(entries.values(), entries.keys(), loc="outside lower left", ncols=columns)
+    style.add_legend(figure, panels, "outside lower left")
     figure.align_labels()
     return figure
 
@@ -268,6 +279,36 @@ def _write_last_bounds(axes: Axes, last: Array, limits: tuple[float, float]) -> 
     for value, colour, side in texts[: 1 if equal else 2]:
         place = seconds, min(max(value, limits[0]), limits[1])
         axes.annotate(
-            style.number_text(value), place, (7, 0), textcoords="offset points",
+            number_text(value), place, (7, 0), textcoords="offset points",
             va=side, color=colour, fontweight="bold", annotation_clip=False,
         )  # fmt: skip
+
+
+@style.styled
+def draw_frontier(points: Sequence[FrontierPoint], *, bound: float | None = None) -> Figure:
+    """Draw what `rue.frontier` returns, with the proved bound for policies of any size if it is given."""
+    try:
+        given = list(points)
+    except TypeError:
+        raise BadInput(f"the points are {points!r}; expected what rue.frontier returns") from None
+    if not given or not all(isinstance(point, FrontierPoint) for point in given):
+        raise BadInput(f"the points are {points!r}; expected what rue.frontier returns, with at least one policy")
+    figure, (axes,) = style.panels(1, 1, (6.4, 4.2))
+    best: list[FrontierPoint] = []
+    for point in sorted(given, key=lambda point: (point.nodes, point.max_regret)):
+        if not best or point.max_regret < best[-1].max_regret:
+            best.append(point)
+    axes.plot(
+        [point.nodes for point in best], [point.max_regret for point in best],
+        drawstyle="steps-post", color=style.INK, linewidth=1.0, zorder=1,
+    )  # fmt: skip
+    for (stationary, deterministic), (label, marker, color) in KINDS.items():
+        own = [p for p in given if p.is_stationary == stationary and p.is_deterministic == deterministic]
+        if own:
+            place = [point.nodes for point in own], [point.max_regret for point in own]
+            axes.plot(*place, marker, color=color, markersize=5, label=f"{label} ({len(own)})", zorder=2)
+    style.add_bound(axes.axhline, None if bound is None else real_number("bound", bound, "0 or more", 0))
+    axes.set(xscale="log", xlabel="nodes", ylabel="max regret", ylim=(0.0, None))
+    style.log_ticks(axes.xaxis)
+    style.add_legend(figure, [axes], "outside upper left", figure.get_figwidth())
+    return figure

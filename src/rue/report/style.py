@@ -1,4 +1,4 @@
-"""What all figures share: colours, font sizes, number formats, and how a figure becomes a file or a part of a page.
+"""What figures and pages share: colours, font sizes, ticks and legends, and how they become files.
 
 People with any kind of colour vision can tell the colours apart (Okabe and Ito); colour scales also work in grey.
 Figures are made without pyplot, and equal figures give equal files. `rue.mplstyle` has the settings of matplotlib.
@@ -7,11 +7,10 @@ Figures are made without pyplot, and equal figures give equal files. `rue.mplsty
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from decimal import ROUND_FLOOR, Context
 from functools import lru_cache, wraps
 from io import BytesIO
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 from urllib.parse import quote
 from xml.dom.minidom import parseString
 
@@ -26,7 +25,9 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.textpath import TextPath
 
+from rue._text import bound_text, counted, listed, number_text
 from rue.errors import BadInput
+from rue.experiments.provenance import versions
 from rue.formats.writing import write_bytes
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
@@ -52,6 +53,7 @@ METADATA: dict[str, dict[str, None]] = {
 SETTINGS = mpl.rc_params_from_file(Path(__file__).with_name("rue.mplstyle"), use_default_template=True)
 
 Panels = tuple[Figure, list[Axes]]
+Place = Literal["outside upper left", "outside lower left"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -112,6 +114,20 @@ def svg_image(figure: Figure, words: str) -> Markup:
     )
 
 
+def render(template: str, *folders: Path, **values: Any) -> str:
+    """Return a page made of a template of this folder, or of others. All that is not `Markup` is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader([*folders, Path(__file__).parent])
+    where = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"], trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    where.globals.update(count=counted, listed=listed)
+    where.filters.update(number=number_text, bound=bound_text)
+    return where.get_template(template).render(version=versions().get("rue", "unknown"), **values)
+
+
 def _svg(figure: Figure) -> str:
     """Return the SVG text of a figure, from its first tag on."""
     engine = figure.get_layout_engine()
@@ -139,12 +155,26 @@ def text_width(text: str, size: float) -> float:
 
 
 def legend_columns(labels: Sequence[str], inches: float) -> int:
-    """Return the largest number of legend columns that is not wider than that."""
+    """Return the largest number of legend columns that is not wider than that; matplotlib does not wrap legends."""
     widths = [text_width(label, NORMAL) + LEGEND_HANDLE for label in labels]
     for columns in range(len(labels), 1, -1):
         if sum(max(column) for column in np.array_split(widths, columns)) <= inches:
             return columns
     return 1
+
+
+def add_legend(figure: Figure, panels: Sequence[Axes], place: Place, inches: float = NARROW) -> None:
+    """Add one legend of all that the panels show, outside of them and at most that wide."""
+    entries = {label: sign for axes in panels for sign, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    columns = legend_columns(list(entries), min(figure.get_figwidth(), inches))
+    figure.legend(entries.values(), entries.keys(), loc=place, ncols=columns)
+
+
+def add_bound(line: Callable[..., object], bound: float | None) -> None:
+    """Draw a proved lower bound on the max regret of every policy, if there is one, by `axhline` or `axvline`."""
+    if bound is not None:
+        look = {"color": INK, "linestyle": (0, (5, 2)), "linewidth": 1.2, "zorder": 2.5}
+        line(bound, label=f"every policy's max regret is at least {bound_text(bound)}", **look)
 
 
 def panels(number: int, across: int, size: tuple[float, float], layout: Any = "constrained", **more: Any) -> Panels:
@@ -164,7 +194,10 @@ def plain_axes(axes: Axes) -> None:
 
 
 def log_ticks(axis: Axis) -> None:
-    """Write plain numbers on a log scale: powers of ten, and others where fewer than two powers are in the range."""
+    """Write plain numbers on a log scale: powers of ten, and others where fewer than two powers are in the range.
+
+    By hand, since matplotlib's formatter for plain numbers writes 0.1 as 1e-01.
+    """
 
     def between(value: float, _: object) -> str:
         low, high = sorted(axis.get_view_interval())
@@ -177,24 +210,8 @@ def log_ticks(axis: Axis) -> None:
     axis.set_minor_formatter(between)
 
 
-def number_text(value: float) -> str:
-    """Return a number with three digits, or ∞."""
-    return "∞" if value == float("inf") else f"{value:.3g}"
-
-
 def share_text(share: float) -> str:
     """Return a share in whole percent; 0 % and 100 % only if it is that, up to rounding."""
     if SURE < share < 0.005:
         return "<1%"
     return ">99%" if 0.995 <= share < 1 - SURE else f"{share:.0%}"
-
-
-def bound_text(value: float) -> str:
-    """Return three digits of a proved lower bound, rounded down, so that the number shown is proved too."""
-    return number_text(rounded(value, 3, ROUND_FLOOR))
-
-
-def rounded(value: float, digits: int, rounding: str) -> float:
-    """Return a number with that many digits; `rounding` is a mode of the module `decimal`."""
-    context = Context(prec=digits, rounding=rounding)
-    return float(context.create_decimal(repr(float(value)))) if math.isfinite(value) else value

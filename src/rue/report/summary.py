@@ -4,26 +4,18 @@ Numbers are those of records, results and statistics. Proved numbers are rounded
 """
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from rue._text import percent_text
+from rue._text import bound_text, counted, listed, number_text, percent_text
 from rue.experiments.problems import ProblemRuns
 from rue.experiments.results import Group, Samples
-from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, describe, most_comparisons
+from rue.experiments.statistics import SIGNIFICANT, Moments, compare_methods, moments_of, most_comparisons
 from rue.experiments.tables import mean_text
-from rue.report.style import bound_text, number_text
-from rue.report.tables import count
 from rue.solution import Status
 
 FIGURE = "normalised max regret"
 MOST_NAMED = 4  # methods that are not significantly worse
-
-
-def listed(words: Sequence[str]) -> str:
-    """Return `a, b and c`."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def findings(group: Group) -> str:
@@ -36,7 +28,7 @@ def findings(group: Group) -> str:
 
 def _ranked(group: Group, samples: Samples) -> list[tuple[int, Moments]]:
     """Return the methods that have results, the best first."""
-    moments = [describe(column) for column in group.normalised(samples).T]
+    moments = [moments_of(column) for column in group.normalised(samples).T]
     known = [(number, one) for number, one in enumerate(moments) if not math.isnan(one.mean)]
     return sorted(known, key=lambda item: item[1].rank)
 
@@ -57,7 +49,7 @@ def _least(group: Group, samples: Samples) -> str:
     if len(group.problems) == 1:
         return text
     if pairs > most_comparisons(len(group.problems)):
-        return f"{text}; {count(len(group.problems), 'problem')} are too few for any difference to be significant"
+        return f"{text}; {counted(len(group.problems), 'problem')} are too few for any difference to be significant"
     below = compare_methods(group.normalised(samples)).wilcoxon_holm[order[0]]
     unsure = [group.methods[i] for i in others if not below[i] < SIGNIFICANT]
     if len(unsure) == len(others):
@@ -89,14 +81,14 @@ def _distance(group: Group) -> str:
     what = f"Of these {group.methods[chosen]} leaves" if len(best) > 1 else "That leaves"
     text = f"{what} a gap of at most {most} to the best possible (median {median})"
     left_out = {"without a bound": int(unknown.sum()), "with infinite regret": int(endless.sum())}
-    except_on = [f"{count(number, 'problem')} {words}" for words, number in left_out.items() if number]
+    except_on = [f"{counted(number, 'problem')} {words}" for words, number in left_out.items() if number]
     return text + (f", except on {listed(except_on)}" if except_on else "")
 
 
 def comparison(runs: ProblemRuns) -> list[str]:
     """Return what several methods reached on one model, the best of them first."""
     least, bound = runs.least, runs.bound
-    methods, name = count(len(runs.done), "method"), next(iter(runs.done))
+    methods, name = counted(len(runs.done), "method"), next(iter(runs.done))
     text = f"Of {methods}, {name} found the policy with the least max regret, {number_text(least)}."
     if math.isinf(least):
         text = "No method found a policy that surely reaches the goal in every sample: every max regret is ∞."

@@ -6,12 +6,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from rue._text import percent_text, short_line
+from rue._text import bound_text, counted, number_text, percent_text, short_line
 from rue.experiments.problems import SAME, ProblemRuns
 from rue.experiments.results import NO_REGRET, spread_of
 from rue.experiments.store import FAILED, Record
 from rue.policy import Policy
-from rue.report.style import bound_text, number_text
 from rue.solution import Interval, Status
 from rue.table import Cell, Table, TableRow
 
@@ -72,7 +71,7 @@ def policy_table(name: str, policy: Policy) -> Table:
     ]
     total, starts = int(policy.choice.size), policy.start_node.size
     caption = f"Its first {len(rows)} rows of {total}, from the start on" if total > len(rows) else "All of its rows"
-    caption += f"; it has {count(policy.nodes, 'node')}."
+    caption += f"; it has {counted(policy.nodes, 'node')}."
     caption += f" It starts at one of {starts} nodes, drawn by chance." if starts > 1 else ""
     columns = ("node", "state", "action", "probability", "then, at node")
     return _table(f"Policy of {name}", columns, rows, ("state", "action", "then, at node"), caption)
@@ -120,7 +119,7 @@ def stopped_table(runs: Runs) -> Table:
     columns = ("problem", "method", "status", "seconds", "what happened")
     table = _table("Failed, stopped or unproved", columns, rows, ("problem", "method", "status", "what happened"))
     more = len(stopped) - len(rows)
-    return replace(table, notes=(f"{count(more, 'run')} more are in the store.",) if more else ())
+    return replace(table, notes=(f"{counted(more, 'run')} more are in the store.",) if more else ())
 
 
 def _table(title: str, columns: Any, rows: Any, words: tuple[str, ...], caption: str = "") -> Table:
@@ -158,8 +157,3 @@ def _rows_from_start(policy: Policy) -> Iterator[tuple[int, str, str, float, str
             yield node, graph.state_name(int(policy.node_state[node])), action, float(policy.weight[entry]), follow
             waiting += [other for other in reached if other not in seen]
             seen |= reached
-
-
-def count(number: int, thing: str, things: str = "") -> str:
-    """Return `1 method`, `3 methods`, `12 000 methods`."""
-    return f"{number:,} {thing if number == 1 else things or thing + 's'}".replace(",", " ")

@@ -19,7 +19,8 @@ import numpy as np
 
 from rue._arrays import Array, pointers, ranges
 from rue.controllers import Part, put_together
-from rue.judge import components, ends_from
+from rue.judge import ends_from
+from rue.long_run import components
 from rue.model import UMDP, Graph
 from rue.policy import Policy
 from rue.risk import worst_mean
@@ -226,7 +227,7 @@ def controller(graph: Graph, part: Part, start: Array) -> Policy:
 
 
 def _rows(source: Array, target: Array, nodes: int) -> tuple[Array, Array]:
-    """Return the edges by source, as `judge.components` takes them."""
+    """Return the edges by source, as `long_run.components` takes them."""
     order = np.argsort(source, kind="stable")
     return pointers(np.bincount(source, minlength=nodes)), target[order].astype(np.int32)
 

@@ -32,7 +32,7 @@ from rue.stationary.descent_kernels import ENDLESS, _can_be_proper, _evaluate, _
 # node; all memory for nodes is in use; no node is left.
 PAUSED, FOUND, LEAF, FULL, DONE = range(5)
 POP, BOUND, BRANCH, CHILD = range(4)
-# Every node of this many off the heap starts a dive: its best child comes next, and so on until there is none.
+# One in this many nodes that are taken off the heap starts a dive: its best child comes next, and so on to a leaf.
 DIVE_EVERY = 32
 
 new_cursor = mutable_record(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, places, pointers, ranges
 from rue.controllers import Part, put_together
 from rue.model import UMDP
 from rue.policy import Policy
@@ -18,8 +18,7 @@ def assemble(model: UMDP, options: OptionSet, elsewhere: Array, run: Run) -> Pol
     pace, after = SECONDS + SAMPLE_SECONDS * model.samples, run.afterwards()
     graph, roots = model.graph, options.tree.layers.root
     view = options.tree.graph_view(graph)
-    place = np.full(graph.states, -1)
-    place[roots] = np.arange(roots.size)
+    place = places(roots, graph.states)
     first = np.full(graph.states, -1)
     queue = [graph.initial]
     first[graph.initial] = 0

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, places, pointers, ranges
 from rue._highs import Ended
 from rue.errors import BadInput
 from rue.recursion.inner.option_tree import OptionTree
@@ -300,8 +300,7 @@ def unfold(tree: OptionTree, i: int, *, histories: bool) -> Layers:
             following = found % states
         else:
             following = tree.layer(i, t + 1)[: None if t + 1 < model.steps else 0].astype(np.int64)
-            number = np.zeros(states, np.int64)
-            number[following] = np.arange(following.size)
+            number = places(following, states, 0)
             place = number[after[inner]]
         target = np.full(after.size, -1)
         target[inner] = nodes + state.size + place

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, places, pointers, ranges
 from rue.errors import BadInput
 from rue.model import UMDP, Graph
 from rue.recursion.inner.node_kernels import GraphView
@@ -42,8 +42,7 @@ class OptionTree:
         roots = view.roots(graph.initial, steps)
         roots = roots[safe[roots]]
         if order is not None:
-            rank = np.full(graph.states, order.size)
-            rank[order] = np.arange(order.size)
+            rank = places(order, graph.states, order.size)
             roots = roots[np.argsort(rank[roots], kind="stable")]
         return cls._unfold(model, gap, steps, view, roots)
 
@@ -58,8 +57,7 @@ class OptionTree:
     def _unfold(cls, model: UMDP, gap: Array, steps: int, view: "_View", roots: Array) -> "OptionTree":
         sizes = count_histories(steps, *view.arrays)
         tree_size, choice_size, plan_size = (np.minimum(size, LARGEST_COUNT).astype(np.int64) for size in sizes)
-        number = np.full(model.graph.choices, -1, np.int32)
-        number[view.choice_id] = np.arange(view.choice_id.size)
+        number = places(view.choice_id, model.graph.choices).astype(np.int32)
         prob, finite = _noticeable(model.prob[view.transition], steps), np.minimum(gap[view.choice_id], HUGE)
         return cls(
             OptionArrays(steps, view.goal, *view.arrays, prob, finite, tree_size, choice_size),
@@ -217,7 +215,7 @@ def count_histories(steps: int, choice_ptr: Array, trans_ptr: Array, successor: 
 def _noticeable(prob: Array, steps: int) -> Array:
     """Return probabilities that are 0 or large enough for `HUGE` to remain huge after n steps.
 
-    Those that are raised are far below rounding. Otherwise they could not be told from 0, and they must be where they
-    lead to a cost of infinity.
+    Those that are raised are far below rounding. Without it, times `HUGE` they might vanish, and an infinite cost with
+    them.
     """
     return np.ascontiguousarray(np.where(prob > 0, np.maximum(prob, 10 ** (-180 / steps)), 0.0))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, places, pointers, ranges
 from rue.controllers import Part
 from rue.recursion.inner.layers import Layers, OptionProgram, ProgramAnswer
 from rue.recursion.inner.node_kernels import GraphView
@@ -83,8 +83,7 @@ class Programs(OptionSet):
         visits = flow(layers, weight)
         leaves = np.flatnonzero(layers.target < 0)
         state = self.tree.end_state[self.tree.ends(i)]
-        place = np.zeros(self.tree.model.choice_ptr.size - 1, np.int64)
-        place[state] = np.arange(state.size)
+        place = places(state, self.tree.model.choice_ptr.size - 1, 0)
         end = np.full(leaves.size, self.tree.model.goal)
         end[np.searchsorted(leaves, layers.ends)] = layers.end_state
         share = np.zeros((state.size, self.tree.samples))
@@ -96,8 +95,7 @@ class Programs(OptionSet):
         layers = self.programs[i].layers
         used = np.flatnonzero(flow(layers, self.weights[i]).any(axis=1))
         node, count = np.unique(layers.entry_node[used], return_counts=True)
-        name = np.full(layers.nodes, -1)
-        name[node] = np.arange(node.size)
+        name = places(node, layers.nodes)
         length = np.diff(graph.trans_ptr)[layers.choice[used]]
         following = -1 - graph.successor[ranges(graph.trans_ptr[layers.choice[used]], length)].astype(np.int64)
         first = pointers(length)
