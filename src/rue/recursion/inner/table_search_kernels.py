@@ -291,7 +291,9 @@ def _bound_tree(tree, root, left, here, belief):
 
 @inlined
 def _add_tree(tree, root, left, here, plan, column):
-    """Add the cost of the tree that was just found, in each sample, to `column`."""
+    """Add the cost of the tree that was just found, in each sample, to `column`; none is found once told to stop."""
+    if left > 1 and tree.stop[0]:
+        return
     first = tree.model.steps - left
     _copy(here, tree.walk.held[first])
     _add_plan_cost(tree, root, first, True, plan, column)
