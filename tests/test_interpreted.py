@@ -48,3 +48,7 @@ def test_compiled_and_interpreted_results_agree():
 def test_where_turns_run_out_no_memory_is_read_that_was_never_written():
     off, finite = interpreted("few_turns.py").split()
     assert float(off) < 1e-9 and finite == "True"
+
+
+def test_a_search_over_tables_that_is_told_to_stop_reads_no_tree_that_was_not_found():
+    assert interpreted("stopped_tables.py").split()[1] == "True"

@@ -1,13 +1,13 @@
 """The branch and bound over deterministic tables, at each root alone, against the enumeration of all tables.
 
-The last time has many slots with two or three choices each. All numbers are dyadic, so sums are exact and ties are many.
+The last time has many slots with two or three choices each. All numbers are dyadic: sums are exact and ties are many.
 """
 
 import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rue
@@ -34,20 +34,22 @@ def spread(rng: np.random.Generator, targets: np.ndarray, states: int, samples: 
     return row
 
 
-@st.composite
-def wide_problems(draw: st.DrawFn) -> tuple[OptionTree, np.ndarray, int]:
-    """Options that meet many slots at the last time, values at their ends, and how many roots are to be searched."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    steps, samples, roots = (draw(st.integers(*range_)) for range_ in ((2, 3), (3, 6), (1, 3)))
-    middles = draw(st.integers(2, 3)) if steps == 3 else 0
-    last, similar = draw(st.integers(6, 10)), draw(st.booleans())
-    noise, back = draw(st.sampled_from([1, 2, 6])), draw(st.sampled_from([0.0, 0.2]))
+def wide_problem(seed: int) -> tuple[OptionTree, np.ndarray, int]:
+    """Options that meet many slots at the last time, values at their ends, and how many roots are to be searched.
+
+    All from one number: hypothesis prefers small problems, and these are solved at their first node.
+    """
+    rng = np.random.default_rng(seed)
+    steps, samples, roots = (int(rng.integers(*range_)) for range_ in ((2, 4), (3, 7), (1, 3)))
+    middles = int(rng.integers(2, 4)) if steps == 3 else 0
+    last, similar = int(rng.integers(8, 12)), rng.random() < 0.7
+    noise, back = rng.choice([2, 12, 24]), rng.choice([0.0, 0.2])
     count = np.concatenate((
         rng.integers(1, 3, roots), rng.integers(1, 3, middles), rng.integers(2, 4, last), [0],
     ))  # fmt: skip
     first_middle, first_last, goal = roots, roots + middles, roots + middles + last
-    while np.prod(count[first_last:goal].astype(float)) > MOST_TABLES / 2**roots:
-        count[first_last + rng.integers(0, last)] = 2 if draw(st.booleans()) else 1
+    while np.prod(count[first_last:goal].astype(float)) > MOST_TABLES / 2 ** (2 * middles):
+        count[first_last + rng.integers(0, last)] = 2 if rng.random() < 0.9 else 1
     states = goal + 1
     transition = np.zeros((samples, states, int(count.max()), states))
     for s in range(goal):
@@ -62,9 +64,12 @@ def wide_problems(draw: st.DrawFn) -> tuple[OptionTree, np.ndarray, int]:
             is_over = s < first_last and rng.random() < 0.05
             transition[:, s, a] = spread(rng, np.array([goal]) if is_over else targets, states, samples, similar)
     choices = int(count.sum())
-    gap = np.maximum(rng.integers(0, 7, (choices, 1)) + rng.integers(-noise, noise + 1, (choices, samples)), 0) / 8
-    gap[:, rng.random(samples) < draw(st.sampled_from([0.0, 0.3]))] /= 2
-    value = rng.integers(0, 9, states) / 8 * draw(st.sampled_from([0, 1, 4]))
+    gap = (
+        np.maximum(rng.integers(0, noise + 2, (choices, 1)) + rng.integers(-noise, noise + 1, (choices, samples)), 0)
+        / 8
+    )
+    gap[:, rng.random(samples) < rng.choice([0.0, 0.3])] /= 2
+    value = rng.integers(0, 9, states) / 8 * rng.choice([0, 1, 2])
     value[goal] = 0
     model = rue.UMDP.from_dense(transition, np.zeros(transition.shape[:3]), initial=0, goals=[goal])
     tree = OptionTree.build(model, gap, np.ones(choices, bool), steps, None, np.ones(states, bool))
@@ -110,10 +115,14 @@ def searched(tree: OptionTree, value: np.ndarray, levels: np.ndarray, places: np
     return options.found.floor[places], cost[places], last_cost
 
 
-@settings(max_examples=100)
-@given(wide_problems(), st.sampled_from([0.0, 0.125, 1.0, FAR]), st.sampled_from([2, 10, 50]))
-def test_every_root_is_searched_to_the_enumerated_optimum(drawn, slack, few):
-    tree, value, roots = drawn
+# An optimum is lost here if samples do not count whose sum stays below the best cost found, rather than the bound.
+@example(3400, 0.125, 10)
+@example(4190, 0.125, 10)
+@example(4384, 0.125, 10)
+@settings(max_examples=300)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.125, 1.0, FAR]), st.sampled_from([2, 10, 50]))
+def test_every_root_is_searched_to_the_enumerated_optimum(seed, slack, few):
+    tree, value, roots = wide_problem(seed)
     places = np.flatnonzero(tree.layers.root < roots)
     levels = np.full(tree.size, FAR)
     floor, cost, last_cost = searched(tree, value, levels, places, LAST_BUDGET)
