@@ -39,9 +39,9 @@ from rue._threads import each
 from rue.errors import BadInput, Contradiction, SolverFailed
 from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, count_above, exceedance_bound, most_above
 from rue.model import UMDP, check_same_graph
-from rue.parts import BLOCK, do_parts, part_of, parts_of
+from rue.parts import BLOCK, do_parts, parts_of
 from rue.policy import POLICY_FIELDS, Policy, check_policy
-from rue.solution import Inner, Limits, Run
+from rue.solution import Limits, Run
 from rue.table import notebook_samples
 from rue.units import PLAIN, Units
 from rue.values import optimal_values
@@ -274,7 +274,7 @@ def node_values(model: UMDP, policy: Policy, threads: int = 1) -> tuple[Array, A
         value[rows.outcomes.node, columns] = np.where(ends & np.isfinite(found_error), found, np.inf)
         error[rows.outcomes.node, columns] = np.where(ends, found_error, 0.0)
 
-    _each_block(work, rows, threads)
+    _each_block(work, rows, slice(0, model.samples), threads)
     return value, error
 
 
@@ -295,7 +295,11 @@ def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     """
     if run.executor is not None and len(parts_of(model)) > 1:
         return _cost_elsewhere(model, policy, run)
-    rows = _Chain.build(model, policy)
+    return _cost_of(_Chain.build(model, policy), slice(0, model.samples), run)
+
+
+def _cost_of(rows: "_Chain", samples: slice, run: Run) -> PolicyCost:
+    """Return the costs of some samples, whole blocks of them."""
     left_out = []
 
     def work(first: int) -> tuple[Array, Array]:
@@ -306,7 +310,7 @@ def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
             value, epsilon, weight = _solve(rows, rows.load(first, counted), run)
         except _OutOfTime:
             left_out.append(first)
-            unknown = np.full(min(BLOCK, model.samples - first), np.inf)
+            unknown = np.full(min(BLOCK, samples.stop - first), np.inf)
             return unknown, unknown
         known = np.isfinite(epsilon)
         error = np.where(known, epsilon, 0.0) * rows.at_start(weight)
@@ -314,7 +318,7 @@ def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
         found = rows.at_start(np.where(known, value, 0.0))
         return np.where(proper & known, found, np.inf), error
 
-    parts = _each_block(work, rows, run.threads)
+    parts = _each_block(work, rows, samples, run.threads)
     value, error = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return PolicyCost(value, error, not left_out)
 
@@ -326,25 +330,26 @@ def _cost_elsewhere(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     found: dict[int, PolicyCost] = {}
     parts = parts_of(model)
     do_parts(model, parts, _cost_of_part, fields, lambda part, cost: found.update({part.start: cost}), run)
-    alone = Inner(outer=run)
-    alone.executor = None
-    for part in parts:
-        if part.start not in found:
-            found[part.start] = policy_cost(part_of(model, part), policy, alone)
+    left = [part for part in parts if part.start not in found]
+    rows = _Chain.build(model, policy) if left else None
+    for part in left:
+        assert rows is not None
+        found[part.start] = _cost_of(rows, part, run)
     costs = [found[part.start] for part in parts]
     value, error = (np.concatenate([getattr(cost, name) for cost in costs]) for name in ("value", "error"))
     return PolicyCost(value, error, all(cost.complete for cost in costs))
 
 
-def _cost_of_part(part: UMDP, seconds: float, *fields: Array) -> PolicyCost:
-    """Judge a policy in the samples of a part: what a worker does. The graph did not travel with the policy."""
-    policy = Policy(part.graph, *fields)
-    return policy_cost(part, policy, Run(Limits(seconds), threads=1))
+def _cost_of_part(model: UMDP, samples: slice, seconds: float, *fields: Array) -> PolicyCost:
+    """Judge a policy in some samples: what a worker does. The graph did not travel with the policy."""
+    rows = _Chain.build(model, Policy(model.graph, *fields))
+    return _cost_of(rows, samples, Run(Limits(seconds), threads=1))
 
 
-def _each_block(work: Callable[[int], T], rows: "_Chain", threads: int) -> list[T]:
+def _each_block(work: Callable[[int], T], rows: "_Chain", samples: slice, threads: int) -> list[T]:
     """Call `work` with the first sample of each block, in threads if the chain is long; return the results in order."""
-    return each(work, range(0, rows.model.samples, BLOCK), threads if rows.outcomes.node.size >= SMALL else 1)
+    firsts = range(samples.start, samples.stop, BLOCK)
+    return each(work, firsts, threads if rows.outcomes.node.size >= SMALL else 1)
 
 
 @dataclass(frozen=True, eq=False)
