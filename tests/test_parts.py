@@ -14,6 +14,7 @@ from models import Shape, models_with_controllers
 
 import rue
 from rue import _check, judge, parts, values
+from rue.formats import rue_file
 from rue.judge import policy_cost
 from rue.parts import _as_sent, do_parts, part_of, parts_of
 from rue.policy import POLICY_FIELDS
@@ -243,7 +244,8 @@ def test_what_is_shared_can_be_read_as_long_as_it_lives():
     np.testing.assert_equal(found, thing)
 
 
-def test_what_is_in_a_file_stays_there(model, tmp_path):
+def test_what_is_in_a_file_stays_there(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(rue_file, "SMALL", 0)  # larger arrays are mapped
     rue.save(tmp_path / "m.rue", model)
     loaded = rue.load(tmp_path / "m.rue")
     address = share((loaded.prob, loaded.cost, np.arange(3))).address
