@@ -36,8 +36,8 @@ class _File(NamedTuple):
 
     def map(self) -> memoryview | None:
         """Return the contents; None if there is no such file, or another one."""
-        with suppress(OSError):
-            opened = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        with suppress(OSError, ValueError):  # a value error: it is empty
+            opened = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
             try:
                 if self.at(self.path, opened) == self:
                     return memoryview(mmap.mmap(opened, 0, access=mmap.ACCESS_READ))
