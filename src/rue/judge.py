@@ -19,6 +19,7 @@ kernel of a solver; it shares V* (`rue.values`) with them. A value below the pro
 `Contradiction`.
 """
 
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -326,7 +327,7 @@ def _cost_of(rows: "_Chain", samples: slice, run: Run) -> PolicyCost:
 def _cost_elsewhere(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     """Have the executor of the run judge all parts; what it does not judge is judged here."""
     check_same_graph(model, check_policy(policy).graph)
-    fields = tuple(getattr(policy, name) for name in POLICY_FIELDS)
+    fields = (uuid.uuid4().hex, *(getattr(policy, name) for name in POLICY_FIELDS))  # with a key for them
     found: dict[int, PolicyCost] = {}
     parts = parts_of(model)
     do_parts(model, parts, _cost_of_part, fields, lambda part, cost: found.update({part.start: cost}), run)
@@ -340,9 +341,12 @@ def _cost_elsewhere(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     return PolicyCost(value, error, all(cost.complete for cost in costs))
 
 
-def _cost_of_part(model: UMDP, samples: slice, seconds: float, *fields: Array) -> PolicyCost:
-    """Judge a policy in some samples: what a worker does. The graph did not travel with the policy."""
-    rows = _Chain.build(model, Policy(model.graph, *fields))
+def _cost_of_part(model: UMDP, samples: slice, seconds: float, key: str, *fields: Array) -> PolicyCost:
+    """Judge a policy in some samples: what a worker does. It keeps the chain for its next task."""
+    last: dict[str, _Chain] = model.remember("last chain", dict)
+    rows = last.get(key) or _Chain.build(model, Policy(model.graph, *fields))
+    last.clear()
+    last[key] = rows
     return _cost_of(rows, samples, Run(Limits(seconds), threads=1))
 
 
