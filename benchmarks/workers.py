@@ -62,12 +62,12 @@ CASES = (
     Case("V* and judge", 400, 15, "sent"),
     Case("V* and judge", 400, 15, "loaded", dask=True),
     Case("reg", 400, 15, "loaded"),
-    Case("reg-h2", 200, 15, "loaded"),
-    Case("reg-h2", 200, 15, "drawn"),
-    Case("reg-h2", 200, 15, "loaded", dask=True),
+    Case("reg-h2", 100, 15, "loaded"),
+    Case("reg-h2", 100, 15, "drawn"),
+    Case("reg-h2", 100, 15, "loaded", dask=True),
 )
 QUICK = (Case("V* and judge", 50, 8, "loaded"), Case("reg-h2", 30, 8, "drawn"))
-CLASSES = (("history", 2, 100), ("history", 3, 60), ("deterministic", 2, 100), ("stochastic", 2, 60))
+CLASSES = (("history", 2, 60), ("history", 3, 40), ("deterministic", 2, 60), ("stochastic", 2, 40))
 QUICK_CLASSES = (("history", 2, 20),)
 
 
