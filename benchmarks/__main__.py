@@ -22,6 +22,7 @@ from benchmarks import (
     readings,
     simplify,
     stationary,
+    workers,
     worlds,
 )
 from benchmarks.report import Table, machine
@@ -42,6 +43,7 @@ BENCHMARKS = {
     "interrupts": interrupts.run,
     "coverage": coverage.run,
     "files": files.run,
+    "workers": workers.run,
     "worlds": worlds.run,
     "many-samples": many_samples.run,
 }
