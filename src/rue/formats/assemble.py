@@ -21,6 +21,7 @@ from rue._check import check_memory, in_all
 from rue._text import short_line
 from rue.errors import BadFile
 from rue.flat import Flat
+from rue.model import Graph
 
 logger = logging.getLogger("rue")
 
@@ -350,7 +351,7 @@ def _same_rows(parts: Sequence[Part], state: list[Array | None], action: list[Ar
     inner[one.choice_ptr] = False
     if not rising[inner[1:-1]].all():
         return None
-    if not all(part.exact for part in parts) and _has_repeated_target(one):
+    if not all(part.exact for part in parts) and has_repeated_target(one):
         return None
     if len(parts) == 1:
         return one
@@ -359,7 +360,8 @@ def _same_rows(parts: Sequence[Part], state: list[Array | None], action: list[Ar
     )
 
 
-def _has_repeated_target(one: Flat) -> bool:
+def has_repeated_target(one: Flat | Graph) -> bool:
+    """Return whether some choice names a target twice."""
     choices = one.action.size
     for first, last in pairwise([*range(0, choices, BLOCK), choices]):
         begin, end = one.trans_ptr[first], one.trans_ptr[last]

@@ -115,7 +115,7 @@ def _transitions(model: UMDP, actions: int, prob: Array) -> Iterator[str]:
     graph = model.graph
     for state in np.flatnonzero(graph.goal):
         yield _entry(f"* s{state} * s{state}", ["1"])
-    for action, choice in every_action(model, actions):
+    for action, choice in _every_action(model, actions):
         for successor, row in _merged(model, choice, prob):
             yield _entry(f"a{action} s{graph.choice_state[choice]} - s{successor}", _numbers(row))
 
@@ -132,18 +132,22 @@ def _merged(model: UMDP, choice: int, prob: Array) -> Iterator[tuple[int, Array]
 
 def _rewards(model: UMDP, reward: Array, actions: int) -> Iterator[str]:
     """Yield an entry for each action and state, with a number for each sample."""
-    for action, choice in every_action(model, actions):
+    for action, choice in _every_action(model, actions):
         yield _entry(f"a{action} s{model.graph.choice_state[choice]} -", _numbers(reward[choice]), "ValueTable")
 
 
-def every_action(model: UMDP, actions: int) -> Iterator[tuple[int, int]]:
-    """Yield all actions at all states but goals, and the choice that each stands for."""
+def choices_of_actions(model: UMDP, actions: int, states: range) -> Iterator[tuple[int, list[int]]]:
+    """Yield some states, and the choice that each action stands for there; none at goals."""
     graph = model.graph
-    for state in np.flatnonzero(~graph.goal):
-        own = range(graph.choice_ptr[state], graph.choice_ptr[state + 1])
-        choice = {int(graph.action[c]): c for c in own}
-        for action in range(actions):
-            yield action, choice.get(action, own[0])
+    ptr = graph.choice_ptr[states.start : states.stop + 1].tolist()
+    action = graph.action[ptr[0] : ptr[-1]].tolist()
+    for i, state in enumerate(states):
+        first, last = ptr[i], ptr[i + 1]
+        if last - first in (0, actions):
+            yield state, list(range(first, last))
+        else:
+            choice = {action[c - ptr[0]]: c for c in range(first, last)}
+            yield state, [choice.get(one, first) for one in range(actions)]
 
 
 def _state_variable(name: str, values: int, observed: bool) -> str:
@@ -162,3 +166,8 @@ def _entry(instance: str, numbers: list[str], kind: str = "ProbTable") -> str:
 
 def _numbers(values: Array) -> list[str]:
     return [repr(float(value)) for value in values]
+
+
+def _every_action(model: UMDP, actions: int) -> Iterator[tuple[int, int]]:
+    for _, own in choices_of_actions(model, actions, range(model.graph.states)):
+        yield from enumerate(own)
