@@ -205,6 +205,20 @@ def flat_from_entries(
     )  # fmt: skip
 
 
+def last_entries(key: Array, *columns: Array) -> tuple[Array, ...]:
+    """Return the keys in order with what the last one of each says, without those whose first column is zero."""
+    if not (key[1:] > key[:-1]).all():
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        last = np.append(key[1:] != key[:-1], True)
+        key, order = key[last], order[last]
+        columns = tuple(column[order] for column in columns)
+    if not columns[0].all():
+        kept = columns[0] != 0
+        key, columns = key[kept], tuple(column[kept] for column in columns)
+    return key, *columns
+
+
 def _is_rising(state: Array, action: Array, target: Array) -> bool:
     """Return whether transitions are in order, each once."""
     for first in range(0, state.size, BLOCK):

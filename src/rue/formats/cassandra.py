@@ -36,7 +36,7 @@ from rue.model import UMDP
 from rue.structure_kernels import Edges, breadth_first
 
 ENDING = ".pomdp"
-BLOCK = 1 << 16  # choices that are looked at together
+BLOCK = 1 << 14  # choices that are looked at together
 STATES = 1 << 12  # that are written at a time
 NAMES = 1 << 16  # letters of names in a line
 PREAMBLE = re.compile(rb"^\s*(?:discount|values|states|actions|observations)\s*:", re.MULTILINE)
@@ -95,6 +95,8 @@ class _Reader:
         seen, place = self._written() if self.ours else self._seen(np.flatnonzero(start))
         samples, states = place.shape
         self._check_sums(np.unique(place))
+        self.tables.observation.last()  # large, as the sums are, and not needed any more
+        del self.total, self.last_line
         state_of = np.zeros(int(seen.max()) + 1, np.int64)
         state_of[seen[place[0]]] = np.arange(states)
         flat = self._flat(seen, place, state_of)
@@ -109,7 +111,7 @@ class _Reader:
         samples, states = place.shape
         rewards = self._rewards(seen)
         by_choice = rewards.size == self.ptr.size - 1
-        index = [Growing(np.int32) for _ in range(4)]
+        index = [Growing(np.int32) for _ in range(4 if samples > 1 else 3)]
         probs, paid = Growing(np.float64), np.zeros((states * self.actions, samples))
         step = max(BLOCK // (self.actions * samples), 1)
         for first in range(0, states, step):
@@ -124,11 +126,13 @@ class _Reader:
             sums = np.bincount(cell, prob * reward, choice.size)
             paid[first * self.actions : (first + size[0]) * self.actions] = sums.reshape(-1, samples)
             target = state_of[seen[self.target[entry]]]
-            for column, values in zip(index, (state[cell], action[cell], target, sample[cell]), strict=True):
+            for column, values in zip(index, (state[cell], action[cell], target, sample[cell]), strict=False):
                 column.append(values)
             probs.append(prob)
         self.prob = self.target = rewards = np.empty(0)  # large, and not needed any more
-        flat = flat_from_entries(*(column.take() for column in index), probs.take(), samples, states)
+        state, action, target, *several = (column.take() for column in index)
+        sample = several[0] if several else np.broadcast_to(np.int32(0), state.shape)
+        flat = flat_from_entries(state, action, target, sample, probs.take(), samples, states)
         choice = np.repeat(np.arange(states), np.diff(flat.choice_ptr)) * self.actions + flat.action
         return replace(flat, cost=paid[choice])
 

@@ -12,6 +12,7 @@ from rue._arrays import Array, ranges
 from rue._check import check_memory
 from rue._text import short_line
 from rue.errors import BadFile
+from rue.formats.assemble import last_entries
 from rue.formats.cassandra_text import LISTS, START_LISTS, Run, Statement, read_statements
 from rue.formats.text_table import Chunk, Growing, parse_number
 
@@ -38,16 +39,7 @@ class Entries:
 
     def last(self) -> tuple[Array, Array, Array]:
         """Return the keys in order with their last values, without zeros, and the lines of these; forget them here."""
-        key, value, line = self.key.take(), self.value.take(), self.line.take()
-        if not (key[1:] > key[:-1]).all():
-            order = np.argsort(key, kind="stable")
-            key = key[order]
-            last = np.append(key[1:] != key[:-1], True)
-            key, order = key[last], order[last]
-            value, line = value[order], line[order]
-        if not value.all():
-            kept = value != 0
-            key, value, line = key[kept], value[kept], line[kept]
+        key, value, line = last_entries(self.key.take(), self.value.take(), self.line.take())
         return key, value, line
 
 
