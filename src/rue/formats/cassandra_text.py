@@ -221,7 +221,7 @@ def _are_whole(clean: Chunk, blanked: Chunk, lines: Array, colons: Array) -> Arr
         has = np.flatnonzero(i < colons[lines])
         at = place[first[has] + i]
         good[has] &= (end[word[has] + i] <= at) & (at < begin[word[has] + i + 1])
-    return good
+    return np.asarray(good)
 
 
 def _runs(kind: Array) -> Iterator[Array]:
@@ -242,5 +242,3 @@ def _text(chunk: Chunk, lines: Array) -> bytes:
 def _words(text: bytes) -> list[str]:
     """Return the words of a line; colons are words."""
     return text.translate(BLANKS).decode("utf-8", "replace").replace(":", " : ").split()
-
-

@@ -24,15 +24,15 @@ class Values(Sequence[str]):
     """The values of a variable by name; where only their number is known, a letter and 0, 1, 2, …"""
 
     def __init__(self, names: tuple[str, ...] = (), letter: str = "", count: int = 0) -> None:
-        self.letter, self.count = letter, count or len(names)
+        self.letter, self.total = letter, count or len(names)
         self.known = {name: i for i, name in enumerate(names)}
         self.names = names
 
     def __len__(self) -> int:
-        return self.count
+        return self.total
 
     def __getitem__(self, place: int) -> str:  # type: ignore[override]
-        if not 0 <= place < self.count:
+        if not 0 <= place < self.total:
             raise IndexError(place)
         return self.names[place] if self.names else f"{self.letter}{place}"
 
@@ -43,7 +43,7 @@ class Values(Sequence[str]):
         digits = word.removeprefix(self.letter)
         if word == digits or not (digits.isascii() and digits.isdecimal()) or len(digits) > 9:
             return -1
-        return int(digits) if int(digits) < self.count and str(int(digits)) == digits else -1
+        return int(digits) if int(digits) < self.total and str(int(digits)) == digits else -1
 
     def few(self) -> str:
         """Return some of the names, for messages."""
@@ -62,16 +62,16 @@ def read_piece(path: Path, piece: Piece, data: bytes, axes: Sequence[Values], ta
     """Return the entries of a piece of a file; None if some are not plain."""
     raw = np.frombuffer(data, np.uint8)
     tags = [f"<{name}>".encode() for name in ("Entry", "Instance", "/Instance", tag, f"/{tag}", "/Entry")]
-    opening = np.flatnonzero(raw == ord("<"))
-    if opening.size % 6 or (opening.size and opening[-1] + len(tags[-1]) > raw.size):
+    found = np.flatnonzero(raw == ord("<"))
+    if found.size % 6 or (found.size and found[-1] + len(tags[-1]) > raw.size):
         return None
-    opening = opening.reshape(-1, 6)
+    opening: Array = found.reshape(-1, 6)
     step = np.zeros(raw.size + 1, np.int8)
     for column, text in enumerate(tags):
         first = opening[:, column]
         if not all((raw[first + i] == letter).all() for i, letter in enumerate(text)):
             return None
-        step[first] = 1
+        step[first] += 1
         step[first + len(text)] -= 1
     blanked = np.where(np.cumsum(step[:-1], dtype=np.int8) > 0, np.uint8(BLANK), raw)
     chunk = Chunk(path, piece.line, blanked)

@@ -64,7 +64,7 @@ def pomdpx_pieces(
     description: str = "A UMDP at a fixed belief",
     keep: bool = False,
 ) -> Iterator[str]:
-    """Yield the text of the file in pieces; `keep` its rows as they are also where a discount could stand for a part of them."""
+    """Yield the text of the file in pieces; `keep` its rows also where a discount could stand for a part."""
     graph = model.graph
     actions = int(graph.action.max(initial=0)) + 1
     discount = otherwise if keep else discount_of(model, otherwise)

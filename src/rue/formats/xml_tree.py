@@ -176,7 +176,7 @@ def _pieces(stream: IO[bytes], span: tuple[int, int], line: int, end: bytes) -> 
     while first + len(data) < close:
         data += stream.read(min(BLOCK, close - first - len(data)))
         cut = len(data) if first + len(data) == close else data.rfind(end) + len(end) if end in data else 0
-        whole, data = data[: cut], data[cut :]
+        whole, data = data[:cut], data[cut:]
         if any(odd in whole for odd in ODD):
             return [], 0
         if whole:
