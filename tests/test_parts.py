@@ -248,7 +248,8 @@ def test_what_is_in_a_file_stays_there(model, tmp_path, monkeypatch):
     monkeypatch.setattr(rue_file, "SMALL", 0)  # larger arrays are mapped
     rue.save(tmp_path / "m.rue", model)
     loaded = rue.load(tmp_path / "m.rue")
-    address = share((loaded.prob, loaded.cost, np.arange(3))).address
+    shared = share((loaded.prob, loaded.cost, np.arange(3)))
+    address = shared.address
     assert [place.path == str(tmp_path / "m.rue") for place in address.places] == [True, True, False]
     prob, cost, numbers = read(address)
     np.testing.assert_array_equal(prob, model.prob)

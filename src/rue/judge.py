@@ -15,8 +15,7 @@ factorisation if not. Components are those of all samples together.
 The result is then proved: with h a bound on the number of steps, the error is at most max(|c + Pv − v| / (h − Ph)) · h
 over all nodes, computed with rounding errors on the safe side. Components where that is too much are solved directly
 too, and the bound is computed again. Every regret that rue reports comes from here. The judge imports no solver and no
-kernel of a solver; it shares V* (`rue.values`) with them. A value below the proved least cost V*_k is a
-`Contradiction`.
+kernel of a solver; it shares V* (`rue.values`) with them. A value below the proved least cost is a `Contradiction`.
 """
 
 import uuid
@@ -52,9 +51,8 @@ from rue.values import optimal_values
 GOOD_ERROR = 1e-9
 # Components of at most this many nodes are eliminated, as a full matrix; larger ones are factorised.
 DENSE = 256
+SMALL = 1000  # chains of fewer nodes are solved before a thread has started
 PER_SAMPLE = ("value", "error", "away")  # of a `PolicyCost`
-# Chains of fewer nodes are solved before a thread has started.
-SMALL = 1000
 
 T = TypeVar("T")
 
@@ -124,9 +122,7 @@ class Evaluation:
         If it is, its optimal policy is better by the regret; if not, this policy stays. So the knowledge is worth at
         least that much. The sum, `mean_regret`, is the value of perfect information.
         """
-        worth: Array = np.zeros(self.regret.size)
-        np.multiply(self.weight, self.regret, out=worth, where=self.weight > 0)
-        return worth
+        return np.asarray(np.multiply(self.weight, self.regret, out=np.zeros(self.regret.size), where=self.weight > 0))
 
     def exceedance(self, confidence: float = USUAL_CONFIDENCE, level: float | None = None) -> float:
         """Return a bound on the probability that a fresh sample has more regret than `level`, or than all samples here.
@@ -237,8 +233,7 @@ def verdict_of(cost: PolicyCost, least: LeastCost, weight: Array, name: Callable
         k = int(wrong[0])
         raise Contradiction(
             f"the judge finds a cost of {float(value[k])!r} ± {float(cost.error[k]):.1e} in sample "
-            f"{name(k)}, where no policy costs less than {float(lower[k])!r}; "
-            f"{in_all(wrong.size, 'sample', 'so')}"
+            f"{name(k)}, where no policy costs less than {float(lower[k])!r}; {in_all(wrong.size, 'sample', 'so')}"
         )
     regret = np.maximum(value - optimal, 0.0)
     judged = np.isfinite(cost.error) & np.isfinite(least.upper)
@@ -306,7 +301,6 @@ def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     if run.executor is not None and len(parts_of(model)) > 1:
         return _cost_elsewhere(model, policy, run)
     if run.out_of_time():
-        check_same_graph(model, check_policy(policy).graph)
         unknown = np.full(model.samples, np.inf)
         return PolicyCost(unknown, unknown, False, unknown)
     return _cost_of(_Chain.build(model, policy), slice(0, model.samples), run)
@@ -346,14 +340,12 @@ def _cost_elsewhere(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     """Have the executor of the run judge all parts; what it does not judge is judged here."""
     check_same_graph(model, check_policy(policy).graph)
     fields = (uuid.uuid4().hex, *(getattr(policy, name) for name in POLICY_FIELDS))  # with a key for them
-    found: dict[int, PolicyCost] = {}
-    parts = parts_of(model)
+    parts, found = parts_of(model), dict[int, PolicyCost]()
     do_parts(model, parts, _cost_of_part, fields, lambda part, cost: found.update({part.start: cost}), run)
     left = [part for part in parts if part.start not in found]
-    rows = _Chain.build(model, policy) if left else None
-    for part in left:
-        assert rows is not None
-        found[part.start] = _cost_of(rows, part, run)
+    if left:
+        rows = _Chain.build(model, policy)
+        found |= {part.start: _cost_of(rows, part, run) for part in left}
     costs = [found[part.start] for part in parts]
     value, error, away = (np.concatenate([getattr(cost, name) for cost in costs]) for name in PER_SAMPLE)
     return PolicyCost(value, error, all(cost.complete for cost in costs), away)
@@ -370,8 +362,8 @@ def _cost_of_part(model: UMDP, samples: slice, seconds: float, key: str, *fields
 
 def _each_block(work: Callable[[int], T], rows: "_Chain", samples: slice, threads: int) -> list[T]:
     """Call `work` with the first sample of each block, in threads if the chain is long; return the results in order."""
-    firsts = range(samples.start, samples.stop, BLOCK)
-    return each(work, firsts, threads if rows.outcomes.node.size >= SMALL else 1)
+    threads = threads if rows.outcomes.node.size >= SMALL else 1
+    return each(work, range(samples.start, samples.stop, BLOCK), threads)
 
 
 @dataclass(frozen=True, eq=False)

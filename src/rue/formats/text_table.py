@@ -155,13 +155,14 @@ class Chunk:
         return values if values.size == index.size and np.isfinite(values).all() else None
 
     def decimals(self, index: Array) -> Array | None:
-        """Return some words as whole numbers, if they have nothing but digits."""
+        """Return some words as whole numbers, if they have nothing but digits, and not too many."""
         if index.size == 0:
             return np.empty(0, np.int64)
         kept = self._only(index)
         if not (((kept >= ord("0")) & (kept <= ord("9"))) | (kept == BLANK)).all():
             return None
-        return plain_numbers(kept.tobytes()).astype(np.int64)
+        values = plain_numbers(kept.tobytes())
+        return values.astype(np.int64) if values.max() < LARGEST_WHOLE else None
 
     def _only(self, index: Array) -> Array:
         """Return the bytes of some words, and blanks for all others."""
