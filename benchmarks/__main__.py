@@ -23,6 +23,7 @@ from benchmarks import (
     readings,
     simplify,
     stationary,
+    workers,
     worlds,
 )
 from benchmarks.report import Table, machine
@@ -44,6 +45,7 @@ BENCHMARKS = {
     "interrupts": interrupts.run,
     "coverage": coverage.run,
     "files": files.run,
+    "workers": workers.run,
     "worlds": worlds.run,
     "many-samples": many_samples.run,
 }

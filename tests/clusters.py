@@ -15,14 +15,20 @@ def dask_cluster(workers: int) -> Iterator[tuple[str, list[subprocess.Popen]]]:
     processes = [dask("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-show")]
     address = f"tcp://127.0.0.1:{port}"
     for _ in range(workers):
-        processes.append(dask("worker", address, "--nthreads", 1, "--no-nanny", "--no-dashboard"))
+        processes.append(start_worker(address))
+    started = processes[1:]
     try:
         wait_for_port(port)
-        yield address, processes[1:]
+        yield address, started
     finally:
-        for process in processes:
+        for process in {*processes, *started}:
             process.kill()
             process.wait()
+
+
+def start_worker(address: str) -> subprocess.Popen:
+    """Start one more worker."""
+    return dask("worker", address, "--nthreads", 1, "--no-nanny", "--no-dashboard")
 
 
 def dask(*words: object) -> subprocess.Popen:

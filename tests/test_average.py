@@ -241,7 +241,7 @@ def test_files_and_the_command_line_tell_the_error(tmp_path):
     assert rue.load(path).units == model.units and model.units.discount == 0.999
 
     def run(*words):
-        return CliRunner().invoke(app, [str(word) for word in words]).output
+        return " ".join(CliRunner().invoke(app, [str(word) for word in words]).output.split())
 
     told = r"per step, by a discount of 0.999; the distance from the long run is 0\.0\d+ at most"
     printed = run("solve", path, "--method", "robust", "-o", solution)

@@ -1125,6 +1125,8 @@ def test_explain_in_words_and_as_json(run):
     assert facts["bound"] == found.bound
     assert facts["sections"] == found.sections()
     assert run("explain", GRID, "s.rue", "--entries", 0, status=2).err.count("\n") == 1
+    assert run("explain", GRID, "s.rue", "--seconds", 0, "--json").json["left_out"] > 0
+    assert run("explain", GRID, "s.rue", "--seconds", -1, status=2).err.count("\n") == 1
 
 
 def test_explain_tells_the_way_out_of_infinite_regret(run):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import signal
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +14,7 @@ from naive import Naive, controller_value
 from test_visits import exact_visits
 
 import rue
+from rue import explanation
 from rue.explanation import MOST_SAMPLES
 
 
@@ -181,3 +183,48 @@ def test_facts_are_named_and_entries_limited():
     assert one["state"] in model.graph.state_label
     assert one["action"] in model.graph.action_label
     assert facts["belief"] and sum(facts["belief"].values()) == pytest.approx(1)
+
+
+def test_a_limit_leaves_samples_out():
+    model = lively(1)
+    solution = rue.solve(model, rue.Adaptive())
+    cache, told = rue.Cache(), []
+    whole = rue.explain(model, solution, cache=cache, progress=told.append)
+    assert whole.left_out == 0
+    assert told[-1].stage == f"explain: {model.samples} of {model.samples} samples"
+    short = rue.explain(model, solution, limits=rue.Limits(seconds=0), cache=cache)
+    assert (short.sample.size, short.left_out) == (1, model.samples - 1)
+    k = int(short.sample[0])
+    assert k in (int(whole.belief.argmax()), int(whole.verdict.regret.argmax()))
+    assert short.paid[:, 0] == pytest.approx(whole.paid[:, whole.sample.tolist().index(k)])
+    assert "were left out" in " ".join(short.lines())
+    assert short.facts()["left_out"] == short.left_out
+
+
+def test_ctrl_c_leaves_samples_out():
+    model = lively(2)
+    solution = rue.solve(model, rue.Adaptive())
+
+    def press(told: rue.Progress) -> None:
+        if told.stage.startswith("explain: 2 "):
+            signal.raise_signal(signal.SIGINT)
+
+    assert rue.explain(model, solution, progress=press).left_out == model.samples - 2
+
+
+def test_what_was_not_judged_in_time_is_not_looked_at(monkeypatch):
+    model = lively(1)
+    solution = rue.solve(model, rue.Adaptive())
+    verdict = rue.evaluate(model, solution.policy)
+    regret = np.where(np.arange(model.samples) == 1, verdict.regret, np.inf)
+    late = dataclasses.replace(verdict, regret=regret, complete=False)
+    monkeypatch.setattr(explanation, "judge", lambda *_: late)
+    found = rue.explain(model, solution)
+    assert found.sample.tolist() == [1]
+    assert found.diagnosis is None
+    assert "Time ran out before the policy was judged" in found.lines()[0]
+    monkeypatch.setattr(explanation, "judge", lambda *_: dataclasses.replace(late, regret=np.full_like(regret, np.inf)))
+    none = rue.explain(model, solution)
+    assert none.sample.size == 0
+    assert none.lines()
+    assert none.facts()["samples"] == []

@@ -153,7 +153,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         rue.evaluate, {"model": MODEL, "policy": POLICY, "limits": rue.Limits(), "cache": None, "threads": 1,
                        "executor": None, "progress": None},
     ),
-    "explain": (rue.explain, {"model": MODEL, "solution": SOLUTION, "entries": 3, "cache": None}),
+    "explain": (
+        rue.explain, {"model": MODEL, "solution": SOLUTION, "entries": 3, "limits": rue.Limits(), "cache": None,
+                      "progress": None},
+    ),
     "simplify": (
         rue.simplify, {"model": MODEL, "policy": POLICY, "nodes": 3, "loss": 0.1, "tail": 0.5, "limits": rue.Limits(),
                        "progress": None, "cache": None},

@@ -2,19 +2,23 @@
 
 import os
 import signal
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
 import pytest
-from clusters import dask_cluster
+from clusters import dask_cluster, start_worker
 from hypothesis import given, settings
 from models import Shape, models_with_controllers
 
 import rue
-from rue import _check, parts, values
+from rue import _check, judge, parts, values
+from rue.formats import rue_file
 from rue.judge import policy_cost
-from rue.parts import do_parts, part_of, parts_of
+from rue.parts import _as_sent, do_parts, part_of, parts_of
+from rue.policy import POLICY_FIELDS
+from rue.sharing import read, share
 from rue.solution import Run
 from rue.values import optimal_values
 from rue.workers import dask_executor
@@ -32,6 +36,11 @@ def solution(model):
     return rue.solve(model, rue.Regret())
 
 
+@pytest.fixture(scope="module")
+def two_steps(model):
+    return rue.solve(model, rue.Regret(2, "history"))
+
+
 def assert_same(model, solution, executor):
     """Values, costs and solutions are the same to the last digit."""
     mine, theirs = optimal_values(model), optimal_values(model, run=Run(executor=executor))
@@ -42,10 +51,15 @@ def assert_same(model, solution, executor):
     np.testing.assert_array_equal(there.value, here.value)
     np.testing.assert_array_equal(there.regret, here.regret)
     assert (there.error, there.at_most, there.complete) == (here.error, here.at_most, True)
-    again = rue.solve(model, solution.solver, executor=executor)
-    assert again.regret == solution.regret
-    assert again.objective == solution.objective
-    assert again.max_regret == solution.max_regret
+    assert_same_solution(rue.solve(model, solution.solver, executor=executor), solution)
+
+
+def assert_same_solution(one, other):
+    """Figures and policies are the same to the last digit."""
+    for name in ("regret", "objective", "max_regret", "status", "counters"):
+        assert getattr(one, name) == getattr(other, name)
+    for name in POLICY_FIELDS:
+        np.testing.assert_array_equal(getattr(one.policy, name), getattr(other.policy, name))
 
 
 def test_it_is_cut_into_parts(model):
@@ -64,28 +78,48 @@ def test_processes(model, solution):
         assert_same(model, solution, executor)
 
 
-def test_options_of_two_steps(model):
-    solver = rue.Regret(2, "history")
-    plain = rue.solve(model, solver)
+def test_options_of_two_steps(model, two_steps):
     with rue.Processes(2) as executor:
-        spread = rue.solve(model, solver, executor=executor)
-    assert (spread.objective, spread.regret) == (plain.objective, plain.regret)
+        assert_same_solution(rue.solve(model, two_steps.solver, executor=executor), two_steps)
 
 
-def die_once(part, seconds, path):
-    """Kill the worker at the first call; return what the part is then."""
+def die_once(path):
+    """Kill this process, unless another was killed for this path before."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
-        return float(part.prob.sum())
+        return
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def total(model, samples, seconds, path):
+    """Kill the worker at the first call; return what the part is then."""
+    die_once(path)
+    return float(model.prob[:, samples].sum())
+
+
+SOLVE_PART, COST_OF_PART = values._solve_part, judge._cost_of_part
+
+
+def solve_part(*arguments):
+    """Optimal values of a part; the first worker that has them dies before it can say so."""
+    found = SOLVE_PART(*arguments)
+    die_once(os.environ["RUE_TEST_MARK"] + "values")
+    return found
+
+
+def cost_of_part(*arguments):
+    """The same for what a policy costs."""
+    found = COST_OF_PART(*arguments)
+    die_once(os.environ["RUE_TEST_MARK"] + "judge")
+    return found
 
 
 def do_with_a_death(model, executor, path):
     """What becomes of the parts if a worker dies with one of them."""
     found = {}
     run = Run(executor=executor)
-    do_parts(model, parts_of(model), die_once, (path,), lambda part, total: found.update({part.start: total}), run)
+    do_parts(model, parts_of(model), total, (path,), lambda part, answer: found.update({part.start: answer}), run)
     return found
 
 
@@ -102,33 +136,133 @@ def test_a_broken_pool_leaves_the_work_to_this_process(model, solution, tmp_path
         assert_same(model, solution, executor)
 
 
-def test_a_dask_worker_is_killed_in_the_middle(model, solution):
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A Dask cluster whose workers are processes, and where they write that they die."""
     pytest.importorskip("distributed")
-    with dask_cluster(4) as (address, workers), dask_executor(address) as executor:
-        assert_same(model, solution, executor)
-
-        def kill_one(progress):
-            if progress.stage.startswith("optimal values") and len(workers) > 2:
-                workers.pop().kill()
-
-        plain = optimal_values(model)
-        spread = optimal_values(model, run=Run(executor=executor, hook=kill_one))
-        assert len(workers) == 2
-        for name in FIELDS:
-            np.testing.assert_array_equal(getattr(spread, name), getattr(plain, name))
-        workers[0].kill()
-        assert_same(model, solution, executor)
+    with pytest.MonkeyPatch.context() as patch:
+        deaths = tmp_path_factory.mktemp("deaths")
+        patch.setenv("RUE_TEST_MARK", str(deaths / "died of "))
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        with dask_cluster(0) as (address, workers), dask_executor(address) as executor:
+            yield address, workers, executor, deaths
 
 
-def test_a_part_travels_once(model, solution, monkeypatch):
+@pytest.fixture
+def four_workers(cluster):
+    """Four Dask workers; one of them dies. New ones take the places of those that died before."""
+    address, workers, executor, deaths = cluster
+    for path in deaths.iterdir():
+        path.unlink()
+    alive = [worker for worker in workers if worker.poll() is None]
+    workers[:] = alive + [start_worker(address) for _ in range(4 - len(alive))]
+    executor._client.wait_for_workers(4, timeout=120)
+    yield executor
+    assert [worker.wait(60) for worker in workers if worker.poll() is not None] == [-signal.SIGKILL]
+    assert len(list(deaths.iterdir())) == 1
+
+
+def test_a_dask_worker_dies_in_the_middle_of_optimal_values(model, four_workers, monkeypatch):
+    plain = optimal_values(model)
+    monkeypatch.setattr(values, "_solve_part", solve_part)
+    spread = optimal_values(model, run=Run(executor=four_workers))
+    assert spread.complete
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(spread, name), getattr(plain, name))
+
+
+def test_a_dask_worker_dies_in_the_middle_of_a_judgement(model, solution, four_workers, monkeypatch):
+    plain = rue.evaluate(model, solution.policy)
+    monkeypatch.setattr(judge, "_cost_of_part", cost_of_part)
+    spread = rue.evaluate(model, solution.policy, executor=four_workers)
+    assert spread.complete and (spread.error, spread.at_most) == (plain.error, plain.at_most)
+    for name in ("value", "optimal", "regret"):
+        np.testing.assert_array_equal(getattr(spread, name), getattr(plain, name))
+
+
+@pytest.mark.parametrize(("module", "work"), [(values, solve_part), (judge, cost_of_part)])
+def test_a_dask_worker_dies_in_the_middle_of_options_of_two_steps(
+    model, two_steps, four_workers, monkeypatch, module, work
+):
+    monkeypatch.setattr(module, f"_{work.__name__}", work)
+    assert_same_solution(rue.solve(model, two_steps.solver, executor=four_workers), two_steps)
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The parts that were made to be sent."""
     made = []
-    monkeypatch.setattr(parts, "part_of", lambda *args: made.append(args[1]) or part_of(*args))
+    monkeypatch.setattr(parts, "_as_sent", lambda *given: made.append(given[1]) or _as_sent(*given))
+    return made
+
+
+def test_workers_of_this_machine_share_the_model(model, sent):
+    with rue.Processes(2) as executor:
+        rue.solve(model, rue.BestSample(), executor=executor, bound=False)
+    assert sent == [slice(0, 10)]
+
+
+def test_a_part_travels_once_where_nothing_can_be_shared(model, solution, sent, monkeypatch):
+    monkeypatch.setattr(parts, "share", lambda thing: None)
     with rue.Processes(1) as executor:
         rue.solve(model, rue.BestSample(), executor=executor, bound=False)
-    assert made == parts_of(model)
+        assert sorted(part.start for part in sent) == [0, 0, 4, 8]
+        assert_same(model, solution, executor)
+
+
+def test_a_part_travels_once_to_another_machine(model, solution, sent, monkeypatch):
+    """There the memory of this one is not found, or something else in its place."""
+    monkeypatch.setattr(parts, "share", elsewhere)
+    with rue.Processes(1) as executor:
+        rue.solve(model, rue.BestSample(), executor=executor, bound=False)
+        assert sorted(part.start for part in sent) == [0, 0, 4, 8]
+        assert_same(model, solution, executor)
+
+
+def elsewhere(thing):
+    """Share a thing, and tell a wrong address."""
+    shared = share(thing)
+    shared.address = of_another_file(shared.address)
+    return shared
+
+
+def of_another_file(address):
+    """Return the address with a file that was changed at another time."""
+    return address._replace(files=tuple(file._replace(changed=file.changed - 1) for file in address.files))
+
+
+def test_what_is_shared_can_be_read_as_long_as_it_lives():
+    thing = {"one": np.arange(5), "two": np.zeros((3, 0)), "three": [np.ones((2, 3)), "text"]}
+    shared = share(thing)
+    address = shared.address
+    found = read(address)
+    np.testing.assert_equal(found, thing)
+    assert not found["one"].flags.writeable
+    assert read(of_another_file(address)) is None
+    del shared
+    assert read(address) is None
+    np.testing.assert_equal(found, thing)
+
+
+def test_what_is_in_a_file_stays_there(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(rue_file, "SMALL", 0)  # larger arrays are mapped
+    rue.save(tmp_path / "m.rue", model)
+    loaded = rue.load(tmp_path / "m.rue")
+    shared = share((loaded.prob, loaded.cost, np.arange(3)))
+    address = shared.address
+    assert [place.path == str(tmp_path / "m.rue") for place in address.places] == [True, True, False]
+    prob, cost, numbers = read(address)
+    np.testing.assert_array_equal(prob, model.prob)
+    np.testing.assert_array_equal(cost, model.cost)
+    assert numbers.tolist() == [0, 1, 2]
+    rue.save(tmp_path / "m.rue", model)
+    assert read(address) is None
+    again = share(loaded.prob)  # the file that it is mapped from has no name any more
+    np.testing.assert_array_equal(read(again.address), model.prob)
 
 
 def test_a_worker_without_the_part_asks_for_it(model, solution, monkeypatch):
+    monkeypatch.setattr(parts, "share", lambda thing: None)
     cache = rue.Cache()
     with rue.Processes(1) as executor:
         optimal_values(model, run=Run(executor=executor, cache=cache))
@@ -152,7 +286,7 @@ def test_a_part_is_like_the_whole(pair):
     for part in (slice(0, 4), slice(4, model.samples)):
         if part.start >= model.samples:
             continue
-        cost = policy_cost(part_of(model, part), policy, Run(threads=1))
+        cost = policy_cost(part_of(*_as_sent(model, part)), policy, Run(threads=1))
         np.testing.assert_array_equal(cost.value, whole.value[part])
         np.testing.assert_array_equal(cost.error, whole.error[part])
 

@@ -261,15 +261,16 @@ def test_knowing_is_worth_at_least_that_when_one_plans_anew(model, parts):
     if not np.isfinite(verdict.value).all():
         return
     for k in range(model.samples):
-        others = [j for j in range(model.samples) if j != k]
+        others, error = [j for j in range(model.samples) if j != k], verdict.error
         known = model.weight[k] * verdict.optimal[k]
         if any(model.weight[others] > 0):
             again = rue.solve(model.subset(others), rue.Average(), bound=False).policy
-            cost = rue.evaluate(model.subset(others), again).value
+            judged = rue.evaluate(model.subset(others), again)
+            cost, error = judged.value, error + judged.error
             kept = verdict.value[others]
             known += min(risk.mean(cost, model.weight[others]), risk.mean(kept, model.weight[others]))
         saved = risk.mean(verdict.value, model.weight) - known
-        assert saved >= verdict.value_of_knowing[k] - 1e-9
+        assert saved >= verdict.value_of_knowing[k] - 1e-9 - 4 * error
 
 
 def test_a_solution_tells_the_same_as_the_judge(tmp_path):

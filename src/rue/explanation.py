@@ -33,11 +33,10 @@ from rue._text import bound_text, listed, number_text, one_line
 from rue.certificate import model_fingerprint
 from rue.diagnosis import MOST_NAMES, Diagnosis, diagnose
 from rue.errors import BadInput
-from rue.evaluation import evaluate
-from rue.judge import Evaluation
-from rue.model import UMDP, check_model
+from rue.judge import Evaluation, judge
+from rue.model import UMDP, check_model, check_same_graph
 from rue.policy import Policy, check_policy
-from rue.solution import Cache, Solution, check_cache
+from rue.solution import Cache, Hook, Limits, Run, Solution, check_cache, check_limits
 from rue.values import OPTIMAL_TIE, optimal_values
 from rue.visits import expected_visits
 
@@ -106,6 +105,7 @@ class Explanation:
     evidence: tuple[Evidence, ...]
     diagnosis: Diagnosis | None  # if a regret is infinite
     entries: int
+    left_out: int = 0  # samples for which there was no time, of those that would be looked at
 
     def most_paid(self, sample: int | None = None) -> tuple[Paid, ...]:
         """Return the choices at which most of the regret of a sample is paid; by default of the worst finite one."""
@@ -153,6 +153,7 @@ class Explanation:
                 if self._place(k) is not None
             },
             "diagnosis": None if self.diagnosis is None else self.diagnosis.facts(),
+            "left_out": self.left_out,
             "sections": self.sections(),
         }
 
@@ -211,6 +212,10 @@ class Explanation:
         verdict = self.verdict
         worst = self._samples([verdict.worst_sample])
         lines = [f"The max regret is {number_text(verdict.max_regret)}, in {worst}."]
+        if not verdict.complete:
+            lines = ["Time ran out before the policy was judged in all samples: its max regret is not known."]
+        elif self.left_out:
+            lines.append(f"Time ran out: {self.left_out} of {self.left_out + self.sample.size} samples were left out.")
         if self.belief is None:
             return [*lines, "Nothing is proved about other policies, so it is not known which samples matter."]
         order = np.argsort(-self.belief, kind="stable")
@@ -291,12 +296,19 @@ class Explanation:
 
 
 def explain(
-    model: UMDP, solution: Solution | Policy, *, entries: int = USUAL_ENTRIES, cache: Cache | None = None
+    model: UMDP,
+    solution: Solution | Policy,
+    *,
+    entries: int = USUAL_ENTRIES,
+    limits: Limits | None = None,
+    cache: Cache | None = None,
+    progress: Hook | None = None,
 ) -> Explanation:
     """Return why a policy has its regret: which samples matter, where they disagree, and what is paid for.
 
     What a solution proves is used if it is about this model. At most 30 samples are looked at: those of the belief of
-    the proof, then those with the largest regret. Each list has at most `entries` entries.
+    the proof, then those with the largest regret. Each list has at most `entries` entries. A limit of seconds, or
+    Ctrl-C, leaves out the samples for which there was no time (`left_out`); the first one is always looked at.
 
     >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
     >>> why = rue.explain(model, rue.solve(model, rue.Adaptive(gap=0.01)))
@@ -305,24 +317,36 @@ def explain(
     """
     check_model(model)
     policy = solution.policy if isinstance(solution, Solution) else check_policy(solution)
+    check_same_graph(model, policy.graph)
     whole_number("entries", entries, 1)
-    cache = check_cache(cache)
-    verdict = evaluate(model, policy, cache=cache)
+    run = Run(check_limits(limits), progress, check_cache(cache))
+    with run.catching_interrupts():
+        return _explained(model, solution, policy, entries, run)
+
+
+def _explained(model: UMDP, solution: Solution | Policy, policy: Policy, entries: int, run: Run) -> Explanation:
+    """Explain within a run. What was not judged in time has no regret, and is not looked at."""
+    verdict = judge(model, policy, run.afterwards()).in_figures(model.units)
     belief, bound = proved_belief(model, solution) or (None, 0.0)
-    infinite = np.flatnonzero(np.isinf(verdict.regret)).tolist()
+    infinite = np.flatnonzero(np.isinf(verdict.regret)).tolist() if verdict.complete else []
     diagnosis = diagnose(model, policy, infinite=infinite) if infinite else None
 
     first = np.zeros(model.samples) if belief is None else belief
-    sample = np.sort(np.lexsort((-verdict.regret, -first))[:MOST_SAMPLES])
+    wanted = np.lexsort((-verdict.regret, -first))
+    wanted = (wanted if verdict.complete else wanted[np.isfinite(verdict.regret[wanted])])[:MOST_SAMPLES]
+    seen, flow = _flows(model, policy, verdict, wanted, run)
+    order = np.argsort(wanted[:seen])
+    sample, flow = wanted[order], flow[:, order]
     weight = first[sample] if first[sample].any() else model.weight[sample]
-    weight = weight / weight.sum() if weight.any() else np.full(sample.size, 1 / sample.size)
-    gap = choice_gaps(model, optimal_values(model, cache=cache).value[:, sample], sample)
-    flow = _flows(model, policy, verdict, sample)
+    weight = weight / weight.sum() if weight.any() else np.full(sample.size, 1 / max(sample.size, 1))
+    gap = choice_gaps(model, optimal_values(model, run=run.afterwards()).value[:, sample], sample)
     paid = np.multiply(flow, gap, out=np.zeros_like(flow), where=flow > 0)
+    disputes = _disputes(model, sample, weight, gap, flow)[:entries] if sample.size else ()
+    evidence = _evidence(model, sample, weight, flow, entries) if sample.size else ()
     return Explanation(
-        model=model, verdict=verdict, belief=belief, bound=bound, sample=sample,
-        weight=weight, flow=flow, gap=gap, paid=paid, disputes=_disputes(model, sample, weight, gap, flow)[:entries],
-        evidence=_evidence(model, sample, weight, flow, entries), diagnosis=diagnosis, entries=entries,
+        model=model, verdict=verdict, belief=belief, bound=bound, sample=sample, weight=weight, flow=flow, gap=gap,
+        paid=paid, disputes=disputes, evidence=evidence, diagnosis=diagnosis, entries=entries,
+        left_out=min(MOST_SAMPLES, model.samples) - sample.size,
     )  # fmt: skip
 
 
@@ -355,15 +379,21 @@ def choice_gaps(model: UMDP, value: Array, sample: Array) -> Array:  # [C, J]
     return np.maximum(gap, 0.0)
 
 
-def _flows(model: UMDP, policy: Policy, verdict: Evaluation, sample: Array) -> Array:  # [C, J]
-    """Return how often each choice is taken in each sample where the regret is finite."""
+def _flows(model: UMDP, policy: Policy, verdict: Evaluation, sample: Array, run: Run) -> tuple[int, Array]:
+    """Return for how many of the samples there was time, and how often each choice is taken in each of these.
+
+    Nothing is taken where the regret is infinite. The first sample has its time always.
+    """
     flow = np.zeros((model.graph.choices, sample.size))
     node = policy.entry_node
     for place, k in enumerate(sample.tolist()):
+        if place and run.out_of_time():
+            return place, flow
         if np.isfinite(verdict.regret[k]):
             visits = expected_visits(model, policy, k)
             flow[:, place] = np.bincount(policy.choice, policy.weight * visits[node], model.graph.choices)
-    return flow
+        run.report(f"explain: {place + 1} of {sample.size} samples")
+    return sample.size, flow
 
 
 def _disputes(model: UMDP, sample: Array, weight: Array, gap: Array, flow: Array) -> tuple[Dispute, ...]:

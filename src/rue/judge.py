@@ -15,10 +15,10 @@ factorisation if not. Components are those of all samples together.
 The result is then proved: with h a bound on the number of steps, the error is at most max(|c + Pv − v| / (h − Ph)) · h
 over all nodes, computed with rounding errors on the safe side. Components where that is too much are solved directly
 too, and the bound is computed again. Every regret that rue reports comes from here. The judge imports no solver and no
-kernel of a solver; it shares V* (`rue.values`) with them. A value below the proved least cost V*_k is a
-`Contradiction`.
+kernel of a solver; it shares V* (`rue.values`) with them. A value below the proved least cost is a `Contradiction`.
 """
 
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -40,9 +40,9 @@ from rue.errors import BadInput, Contradiction, SolverFailed
 from rue.guarantees import USUAL_CONFIDENCE, USUAL_PROBABILITY, count_above, exceedance_bound, most_above
 from rue.long_run import around_policy, away_from, away_from_best, components
 from rue.model import UMDP, check_same_graph
-from rue.parts import BLOCK, do_parts, part_of, parts_of
+from rue.parts import BLOCK, do_parts, parts_of
 from rue.policy import POLICY_FIELDS, Policy, check_policy
-from rue.solution import Inner, Limits, Run
+from rue.solution import Limits, Run
 from rue.table import notebook_samples
 from rue.units import PLAIN, Units
 from rue.values import optimal_values
@@ -51,9 +51,8 @@ from rue.values import optimal_values
 GOOD_ERROR = 1e-9
 # Components of at most this many nodes are eliminated, as a full matrix; larger ones are factorised.
 DENSE = 256
+SMALL = 1000  # chains of fewer nodes are solved before a thread has started
 PER_SAMPLE = ("value", "error", "away")  # of a `PolicyCost`
-# Chains of fewer nodes are solved before a thread has started.
-SMALL = 1000
 
 T = TypeVar("T")
 
@@ -123,9 +122,7 @@ class Evaluation:
         If it is, its optimal policy is better by the regret; if not, this policy stays. So the knowledge is worth at
         least that much. The sum, `mean_regret`, is the value of perfect information.
         """
-        worth: Array = np.zeros(self.regret.size)
-        np.multiply(self.weight, self.regret, out=worth, where=self.weight > 0)
-        return worth
+        return np.asarray(np.multiply(self.weight, self.regret, out=np.zeros(self.regret.size), where=self.weight > 0))
 
     def exceedance(self, confidence: float = USUAL_CONFIDENCE, level: float | None = None) -> float:
         """Return a bound on the probability that a fresh sample has more regret than `level`, or than all samples here.
@@ -236,8 +233,7 @@ def verdict_of(cost: PolicyCost, least: LeastCost, weight: Array, name: Callable
         k = int(wrong[0])
         raise Contradiction(
             f"the judge finds a cost of {float(value[k])!r} ± {float(cost.error[k]):.1e} in sample "
-            f"{name(k)}, where no policy costs less than {float(lower[k])!r}; "
-            f"{in_all(wrong.size, 'sample', 'so')}"
+            f"{name(k)}, where no policy costs less than {float(lower[k])!r}; {in_all(wrong.size, 'sample', 'so')}"
         )
     regret = np.maximum(value - optimal, 0.0)
     judged = np.isfinite(cost.error) & np.isfinite(least.upper)
@@ -283,7 +279,7 @@ def node_values(model: UMDP, policy: Policy, threads: int = 1) -> tuple[Array, A
         value[rows.outcomes.node, columns] = np.where(ends & np.isfinite(found_error), found, np.inf)
         error[rows.outcomes.node, columns] = np.where(ends, found_error, 0.0)
 
-    _each_block(work, rows, threads)
+    _each_block(work, rows, slice(0, model.samples), threads)
     return value, error
 
 
@@ -305,10 +301,13 @@ def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     if run.executor is not None and len(parts_of(model)) > 1:
         return _cost_elsewhere(model, policy, run)
     if run.out_of_time():
-        check_same_graph(model, check_policy(policy).graph)
         unknown = np.full(model.samples, np.inf)
         return PolicyCost(unknown, unknown, False, unknown)
-    rows = _Chain.build(model, policy)
+    return _cost_of(_Chain.build(model, policy), slice(0, model.samples), run)
+
+
+def _cost_of(rows: "_Chain", samples: slice, run: Run) -> PolicyCost:
+    """Return the costs of some samples, whole blocks of them."""
     left_out = []
 
     def work(first: int) -> tuple[Array, Array, Array]:
@@ -320,19 +319,19 @@ def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
             value, epsilon, weight = _solve(rows, system, run)
         except _OutOfTime:
             left_out.append(first)
-            unknown = np.full(min(BLOCK, model.samples - first), np.inf)
+            unknown = np.full(min(BLOCK, samples.stop - first), np.inf)
             return unknown, unknown, unknown
         known = np.isfinite(epsilon)
         error = np.where(known, epsilon, 0.0) * rows.at_start(weight)
         error[proper & ~known] = np.inf
         found = rows.at_start(np.where(known, value, 0.0))
         away = np.zeros(found.size)
-        if model.units.average:
+        if rows.model.units.average:
             around = around_policy(rows.part_ptr, system, *np.where(known, (value, epsilon * weight), 0.0))
             away = np.where(known, away_from(found, rows.at_start(around.low), rows.at_start(around.high)), np.inf)
         return np.where(proper & known, found, np.inf), error, away
 
-    parts = _each_block(work, rows, run.threads)
+    parts = _each_block(work, rows, samples, run.threads)
     value, error, away = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return PolicyCost(value, error, not left_out, away)
 
@@ -340,29 +339,31 @@ def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
 def _cost_elsewhere(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
     """Have the executor of the run judge all parts; what it does not judge is judged here."""
     check_same_graph(model, check_policy(policy).graph)
-    fields = tuple(getattr(policy, name) for name in POLICY_FIELDS)
-    found: dict[int, PolicyCost] = {}
-    parts = parts_of(model)
+    fields = (uuid.uuid4().hex, *(getattr(policy, name) for name in POLICY_FIELDS))  # with a key for them
+    parts, found = parts_of(model), dict[int, PolicyCost]()
     do_parts(model, parts, _cost_of_part, fields, lambda part, cost: found.update({part.start: cost}), run)
-    alone = Inner(outer=run)
-    alone.executor = None
-    for part in parts:
-        if part.start not in found:
-            found[part.start] = policy_cost(part_of(model, part), policy, alone)
+    left = [part for part in parts if part.start not in found]
+    if left:
+        rows = _Chain.build(model, policy)
+        found |= {part.start: _cost_of(rows, part, run) for part in left}
     costs = [found[part.start] for part in parts]
     value, error, away = (np.concatenate([getattr(cost, name) for cost in costs]) for name in PER_SAMPLE)
     return PolicyCost(value, error, all(cost.complete for cost in costs), away)
 
 
-def _cost_of_part(part: UMDP, seconds: float, *fields: Array) -> PolicyCost:
-    """Judge a policy in the samples of a part: what a worker does. The graph did not travel with the policy."""
-    policy = Policy(part.graph, *fields)
-    return policy_cost(part, policy, Run(Limits(seconds), threads=1))
+def _cost_of_part(model: UMDP, samples: slice, seconds: float, key: str, *fields: Array) -> PolicyCost:
+    """Judge a policy in some samples: what a worker does. It keeps the chain for its next task."""
+    last: dict[str, _Chain] = model.remember("last chain", dict)
+    rows = last.get(key) or _Chain.build(model, Policy(model.graph, *fields))
+    last.clear()
+    last[key] = rows
+    return _cost_of(rows, samples, Run(Limits(seconds), threads=1))
 
 
-def _each_block(work: Callable[[int], T], rows: "_Chain", threads: int) -> list[T]:
+def _each_block(work: Callable[[int], T], rows: "_Chain", samples: slice, threads: int) -> list[T]:
     """Call `work` with the first sample of each block, in threads if the chain is long; return the results in order."""
-    return each(work, range(0, rows.model.samples, BLOCK), threads if rows.outcomes.node.size >= SMALL else 1)
+    threads = threads if rows.outcomes.node.size >= SMALL else 1
+    return each(work, range(samples.start, samples.stop, BLOCK), threads)
 
 
 @dataclass(frozen=True, eq=False)

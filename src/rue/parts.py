@@ -1,9 +1,10 @@
 """Parts of a model, some samples each, that the workers of an executor do their share of a solve with.
 
-A part is a model of its own that knows what the whole model knows about its graph, so that a worker computes the same
-figures as this process would, to the last digit. A worker keeps the parts that it was sent. The next work on a part is
-sent without it first; a worker that does not have the part says so, and the same work is sent again with it. A task
-whose worker was lost is done again, and what no worker does is done in this process.
+Work gets a model and says which of its samples it is about. On the machine of this process it is the whole model:
+threads use it as it is, and processes map one copy of it (`sharing.py`). A worker that cannot find that says so, and
+the same work is sent again with the part: a model of these samples that knows what the whole one knows about its graph,
+so that figures are the same to the last digit. A worker keeps what it has, so that nothing travels twice. A task whose
+worker was lost is done again, and what no worker does is done in this process.
 """
 
 import pickle
@@ -12,11 +13,18 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
+from rue._arrays import Array, read_only
 from rue._check import machine_memory
 from rue.model import GRAPH_FIELDS, UMDP, Graph
+from rue.sharing import Address, Shared, read, share
 from rue.solution import Run
+from rue.structure import outward_order
+from rue.units import PLAIN
 from rue.workers import Spread, TakesNoMore, perform_all
 
 # Samples whose numbers are loaded together: they share the lines of the cache.
@@ -37,18 +45,40 @@ R = TypeVar("R")
 
 
 class _Missing:
-    """The answer of a worker that does not have the part."""
+    """The answer of a worker that does not have the samples."""
 
 
 class _Task(NamedTuple):
     """Work on one part."""
 
     part: slice  # the samples
-    key: str
-    model: UMDP | bytes | None  # the part itself, pickled for another process; None if the worker may have it
+    name: str  # of the model
+    model: UMDP | Address | bytes | None  # the whole model, or the part, pickled; None if the worker may have either
     work: Callable[..., Any]
     arguments: tuple[Any, ...]
     seconds: float  # that are left
+
+
+@dataclass
+class _AtWorkers:
+    """What workers may have of a model."""
+
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    sent: set[int] = field(default_factory=set)  # the parts that were sent, by their first sample
+    shared: Shared | None = None  # the whole model
+    may_share: bool = True
+
+    def address(self, model: UMDP) -> Address | None:
+        """Return where workers on this machine find the model; None if there are none, or no room for a copy."""
+        if self.may_share and self.shared is None:
+            has_room = 2 * model.nbytes <= machine_memory()
+            self.shared = share(_as_sent(model, slice(0, model.samples))) if has_room else None
+            self.may_share = self.shared is not None
+        return None if self.shared is None else self.shared.address
+
+    def forget(self) -> None:
+        """Do without a shared copy from now on: all workers are elsewhere."""
+        self.shared, self.may_share = None, False
 
 
 def parts_of(model: UMDP) -> list[slice]:
@@ -63,29 +93,6 @@ def is_large(model: UMDP) -> bool:
     return bool(model.graph.transitions >= SMALL)
 
 
-def part_of(model: UMDP, samples: slice, graph: Graph | None = None) -> UMDP:
-    """Return some samples of a model, with what is known about the graph of all of them; on another `graph` if given.
-
-    That must be the same but for its labels.
-    """
-    part = UMDP(graph or model.graph, model.prob[:, samples], model.cost[:, samples])
-    return _told(part, _known(model))
-
-
-def _without_labels(graph: Graph) -> Graph:
-    arrays: dict[str, Any] = {name: getattr(graph, name) for name in GRAPH_FIELDS}
-    return Graph(**arrays, initial=graph.initial)
-
-
-def _known(model: UMDP) -> dict[str, Any]:
-    return {key: model._memory[key] for key in KNOWN if key in model._memory}
-
-
-def _told(part: UMDP, known: dict[str, Any]) -> UMDP:
-    part._memory.update(known)
-    return part
-
-
 def do_parts(
     model: UMDP,
     parts: list[slice],
@@ -94,37 +101,34 @@ def do_parts(
     take: Callable[[slice, R], None],
     run: Run,
 ) -> None:
-    """Have the executor of a run call `work(part, seconds, *arguments)` for each part; `take` gets what it returns.
+    """Have the executor of a run call `work(model, samples, seconds, *arguments)` for each part.
 
-    `work` is a function at the top of a module. Parts that could not be done in time are left out.
+    `take` gets what it returns. `work` is a function at the top of a module. Parts that could not be done in time are
+    left out.
     """
     executor = run.executor
     assert executor is not None
-    # The name of the model at the workers, and the parts that were sent.
-    name: str = run.cache.remember(model, "name at workers", lambda: uuid.uuid4().hex)
-    sent: set[int] = run.cache.remember(model, "parts at workers", set)
-    known = _known(model)
+    outward_order(model)  # known to all parts, so that they are swept in the same order
+    at_workers: _AtWorkers = run.cache.remember(model, "at workers", _AtWorkers)
     in_threads = isinstance(executor, ThreadPoolExecutor)
-    # Labels are many texts, which take longer to send than numbers.
-    graph = model.graph if in_threads else _without_labels(model.graph)
+    known = model if in_threads else at_workers.address(model)
 
-    def task(samples: slice, with_model: bool) -> _Task:
-        own: UMDP | bytes | None = None
-        if in_threads:
-            own = part_of(model, samples)
-        elif with_model:
+    def task(samples: slice, with_part: bool) -> _Task:
+        own: UMDP | Address | bytes | None = known
+        if with_part:
             # As bytes, so that a scheduler on the way need not unpack it.
-            own = pickle.dumps((part_of(model, samples, graph), known), pickle.HIGHEST_PROTOCOL)
-            sent.add(samples.start)
-        return _Task(samples, f"{name} {samples.start}", own, work, arguments, run.seconds_left)
+            own = pickle.dumps(_as_sent(model, samples), pickle.HIGHEST_PROTOCOL)
+            at_workers.sent.add(samples.start)
+        return _Task(samples, at_workers.name, own, work, arguments, run.seconds_left)
 
     def here(lost: _Task) -> Any:
         run.report(f"the executor lost the work on sample {lost.part.start}; it is done in this process")
-        return lost.part, work(part_of(model, lost.part), run.seconds_left, *arguments)
+        return lost.part, work(model, lost.part, run.seconds_left, *arguments)
 
     missing: list[slice] = []
+    first = (task(part, known is None and part.start not in at_workers.sent) for part in parts)
     try:
-        for tasks in ((task(part, part.start not in sent) for part in parts), (task(part, True) for part in missing)):
+        for tasks in (first, (task(part, True) for part in missing)):
             spread: Spread[_Task, tuple[slice, Any]] = Spread(_perform, executor, WINDOW)
             with closing(perform_all(tasks, spread, run.out_of_time, here)) as results:
                 for samples, found in results:
@@ -132,22 +136,61 @@ def do_parts(
                         missing.append(samples)
                     else:
                         take(samples, found)
+            if len(missing) == len(parts):
+                at_workers.forget()
     except TakesNoMore as error:
         run.report(f"the executor takes no more work ({error}); what is left is done in this process")
 
 
-_kept: OrderedDict[str, UMDP] = OrderedDict()  # of a worker: the parts that it was sent, the last used at the end
+def _as_sent(model: UMDP, samples: slice) -> tuple[Any, ...]:
+    """Return what `part_of` makes a part of."""
+    graph = model.graph
+    arrays = {name: getattr(graph, name) for name in GRAPH_FIELDS}
+    # Labels are many texts, which take longer to send than numbers.
+    bare = Graph(**arrays, initial=graph.initial)
+    prob, cost = (np.ascontiguousarray(array[:, samples]) for array in (model.prob, model.cost))
+    return bare, prob, cost, {key: model._memory[key] for key in KNOWN if key in model._memory}
+
+
+def part_of(graph: Graph, prob: Array, cost: Array, known: dict[str, Any]) -> UMDP:
+    """Return some samples of a model, without the checks of a new model: the whole one has passed them."""
+    part = object.__new__(UMDP)
+    samples = prob.shape[1]
+    own = {"graph": graph, "prob": read_only(prob), "cost": read_only(cost), "weight": np.full(samples, 1 / samples)}
+    other = {"sample_label": None, "scenery": {}, "units": PLAIN, "_memory": dict(known)}
+    for name, value in (own | other).items():
+        object.__setattr__(part, name, value)
+    return part
+
+
+_kept: OrderedDict[str, UMDP] = OrderedDict()  # of a worker: the models and parts that it has, the last used at the end
 
 
 def _perform(task: _Task) -> tuple[slice, Any]:
     """Do the work of a task: what a worker does."""
+    found = _samples_of(task)
+    return task.part, _Missing() if found is None else task.work(*found, task.seconds, *task.arguments)
+
+
+def _samples_of(task: _Task) -> tuple[UMDP, slice] | None:
+    """Return a model, and which of its samples the task is about; None if this worker has none."""
     if isinstance(task.model, UMDP):
-        return task.part, task.work(task.model, task.seconds, *task.arguments)
-    if task.model is not None:
-        _kept[task.key] = _told(*pickle.loads(task.model))
-        while len(_kept) > 1 and sum(part.nbytes for part in _kept.values()) > KEPT * machine_memory():
-            _kept.popitem(last=False)
-    if task.key not in _kept:
-        return task.part, _Missing()
-    _kept.move_to_end(task.key)
-    return task.part, task.work(_kept[task.key], task.seconds, *task.arguments)
+        return task.model, task.part
+    alone = f"{task.name} {task.part.start}"
+    if isinstance(task.model, bytes):
+        _keep(alone, pickle.loads(task.model))
+    elif isinstance(task.model, Address) and not {task.name, alone} & _kept.keys():
+        _keep(task.name, read(task.model))
+    for key, samples in ((task.name, task.part), (alone, slice(0, task.part.stop - task.part.start))):
+        if key in _kept:
+            _kept.move_to_end(key)
+            return _kept[key], samples
+    return None
+
+
+def _keep(key: str, sent: tuple[Any, ...] | None) -> None:
+    """Keep a model, and the others that were used last as far as there is room for them."""
+    if sent is not None:
+        _kept[key] = part_of(*sent)
+    while len(_kept) > 1 and sum(part.nbytes for part in _kept.values()) > KEPT * machine_memory():
+        _kept.popitem(last=False)

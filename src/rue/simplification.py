@@ -36,7 +36,7 @@ from rue.risk import caps_of, check_tail
 from rue.shrinking.chains import Chain, Measure, controller
 from rue.shrinking.growth import growing
 from rue.shrinking.improvement import improved
-from rue.shrinking.removal import shrinking, shrinking_to
+from rue.shrinking.removal import shrinking, shrinking_to, shrinking_twice
 from rue.solution import Cache, Hook, Inner, Interval, Limits, Run, check_cache, check_limits
 from rue.stationary.search import ExactStationary
 
@@ -129,7 +129,7 @@ def shrunk(
     if loss is None:
         return _with_few(model, chain, measure, least, run)
     allowed = (1 + loss) * figure + measure.floor
-    known = [found, *_told(shrinking(chain, (1 - SAFE) * allowed, least, run), run)]
+    known = [found, *_told(shrinking_twice(chain, (1 - SAFE) * allowed, least, run), run)]
     return _last_within(model, known, measure, allowed, run)
 
 

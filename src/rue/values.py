@@ -127,26 +127,28 @@ def optimal_values(
 
 @dataclass(frozen=True, eq=False)
 class _ValuesSoFar:
-    """The bounds and choices of all samples, and which samples are done."""
+    """The bounds and choices of all samples, or of some that follow each other, and which samples are done."""
 
     lower: Array  # [S, K]
     upper: Array  # [S, K]
     dead: Array  # [S, K]
     choice: Array  # [S, K]
     done: Array  # [K]
+    first: int = 0  # sample
     lock: threading.Lock = field(default_factory=threading.Lock)  # one caller at a time
 
     @classmethod
-    def begin(cls, model: UMDP) -> "_ValuesSoFar":
-        shape = (model.graph.states, model.samples)
+    def begin(cls, model: UMDP, samples: slice | None = None) -> "_ValuesSoFar":
+        part = samples or slice(0, model.samples)
+        shape = (model.graph.states, part.stop - part.start)
         upper = np.where(model.graph.goal[:, None], np.zeros(shape), np.inf)
         choice = np.full(shape, -1, np.int32)
-        done = np.zeros(model.samples, bool)
-        return cls(np.zeros(shape), upper, np.zeros(shape, bool), choice, done)
+        done = np.zeros(shape[1], bool)
+        return cls(np.zeros(shape), upper, np.zeros(shape, bool), choice, done, part.start)
 
-    def __reduce__(self) -> tuple[type["_ValuesSoFar"], tuple[Array, ...]]:
+    def __reduce__(self) -> tuple[type["_ValuesSoFar"], tuple[Array | int, ...]]:
         """Return how it comes back from a worker: without the lock."""
-        return _ValuesSoFar, (self.lower, self.upper, self.dead, self.choice, self.done)
+        return _ValuesSoFar, (self.lower, self.upper, self.dead, self.choice, self.done, self.first)
 
     def finish(self, model: UMDP, tolerance: float, within: Array | None, run: Run) -> OptimalValues:
         """Solve the samples that are not done yet."""
@@ -170,12 +172,11 @@ class _ValuesSoFar:
     def _blocks(self, part: slice) -> list[list[int]]:
         """Return the samples of a sequence that are not done, in blocks."""
         blocks = [range(k, min(k + BLOCK, part.stop)) for k in range(part.start, part.stop, BLOCK)]
-        left = [[k for k in block if not self.done[k]] for block in blocks]
+        left = [[k for k in block if not self.done[k - self.first]] for block in blocks]
         return [block for block in left if block]
 
     def _solve_elsewhere(self, model: UMDP, sequences: list[slice], tolerance: float, run: Run) -> None:
         """Have the executor of the run solve sequences; what it does not solve is left."""
-        outward_order(model)  # so that parts are swept in the same order
 
         def take(part: slice, found: "_ValuesSoFar") -> None:
             for name in ("lower", "upper", "dead", "choice"):
@@ -192,13 +193,13 @@ class _ValuesSoFar:
             iteration.start(before)
             done = iteration.run(tolerance, run)
             self._store(model, iteration, *iteration.prove(tolerance if done else None))
-            self.done[iteration.sample] = done
+            self.done[iteration.sample - self.first] = done
             before = iteration
-            run.report(f"optimal values: {int(self.done.sum())} of {model.samples} samples")
+            run.report(f"optimal values: {int(self.done.sum())} of {self.done.size} samples")
 
     def _store(self, model: UMDP, iteration: "_PolicyIteration", upper: Array, lower: Array) -> None:
         """Keep the bounds of a sample, which are by place, and the policy that attains the upper ones."""
-        layout, sample = iteration.layout, iteration.sample
+        layout, sample = iteration.layout, iteration.sample - self.first
         sizes = np.diff(layout.member_ptr)
         dead = ~model.graph.goal
         dead[layout.member] = False
@@ -210,16 +211,16 @@ class _ValuesSoFar:
         self.choice[layout.member[layout.member_ptr[:-1]], sample] = exits
         for place in np.flatnonzero(sizes > 1):
             states = layout.member[layout.member_ptr[place] : layout.member_ptr[place + 1]]
-            self.choice[states, sample] = _ways_to_exit(model, layout, states, int(exits[place]), sample)
+            self.choice[states, sample] = _ways_to_exit(model, layout, states, int(exits[place]), iteration.sample)
 
 
-def _solve_part(part: UMDP, seconds: float, tolerance: float) -> _ValuesSoFar:
-    """Solve all samples of a part one after the other: what a worker does."""
-    found = _ValuesSoFar.begin(part)
-    run = Run(Limits(seconds), threads=1)
-    shared = _Layout.shared(part)
-    blocks = found._blocks(slice(0, part.samples))
-    found._solve(part, _each_sample(part, blocks, shared, None), tolerance, run)
+def _solve_part(model: UMDP, samples: slice, seconds: float, tolerance: float) -> _ValuesSoFar:
+    """Solve some samples one after the other: what a worker does. It keeps the rows for its next task."""
+    found = _ValuesSoFar.begin(model, samples)
+    shared = model.remember("rows", lambda: _Layout.shared(model))
+    found._solve(
+        model, _each_sample(model, found._blocks(samples), shared, None), tolerance, Run(Limits(seconds), threads=1)
+    )
     return found
 
 

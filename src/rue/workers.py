@@ -7,6 +7,7 @@ time, so that a stop is quick and a task is made when there is room for it.
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -82,7 +83,7 @@ class Processes(Executor):
         """In a thread: have a process call the function, and wait for what it returns."""
         one = self._take()
         try:
-            one.pipe.send((fn, args, kwargs))
+            _send(one.pipe, (fn, args, kwargs))
             is_result, answer = one.pipe.recv()
         except (EOFError, OSError):
             with self._lock:
@@ -121,6 +122,11 @@ class Processes(Executor):
         return _Process(process, ours)
 
 
+def _send(pipe: Connection, thing: object) -> None:
+    """Send a thing as `Connection.send` does, with fewer copies of its arrays."""
+    pipe.send_bytes(multiprocessing.reduction.ForkingPickler.dumps(thing, pickle.HIGHEST_PROTOCOL))
+
+
 def _end(one: _Process) -> None:
     one.pipe.close()
     one.process.join()
@@ -151,7 +157,7 @@ def _answer(pipe: Connection) -> None:
     except Exception as error:
         answer = (False, error)
     try:
-        pipe.send(answer)
+        _send(pipe, answer)
     except OSError:
         raise
     except Exception as error:

@@ -1,5 +1,6 @@
 """Commands that look into a policy: explain, explore."""
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,9 @@ from rue._text import one_line
 from rue.cli.options import Json, Model, argument, option
 from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import print_json, say
+from rue.cli.progress import ProgressBar
 from rue.formats.writing import write_text
+from rue.solution import Limits
 
 SolutionFile = Annotated[str, argument(metavar="SOLUTION", help="A file with a solution or a policy.")]
 LARGE_PAGE = 5_000_000  # bytes
@@ -22,15 +25,21 @@ def explain(
     model: Model,
     solution: SolutionFile,
     entries: Annotated[int, typer.Option(help="The most entries of each list.")] = 5,
+    seconds: Annotated[
+        float | None, option(help="Leave out the samples for which these seconds do not suffice.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Say why a policy has its regret: which samples matter, where they disagree, and what is paid for.
 
-    If a regret is infinite, also where the policy is lost, which samples clash, and the way out.
+    If a regret is infinite, also where the policy is lost, which samples clash, and the way out. Ctrl-C stops with the
+    samples so far.
     """
+    limits = Limits(math.inf if seconds is None else seconds)
     umdp = parsing.read_model(model)
     found = parsing.read_policy_or_solution(solution, umdp)
-    explanation = rue.explain(umdp, found, entries=entries)
+    with ProgressBar(as_json, limits.seconds) as progress:
+        explanation = rue.explain(umdp, found, entries=entries, limits=limits, progress=progress)
     if as_json:
         print_json({"model": model, "solution": solution, **explanation.facts()})
         return

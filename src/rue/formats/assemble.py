@@ -21,6 +21,7 @@ from rue._check import check_memory, in_all
 from rue._text import short_line
 from rue.errors import BadFile
 from rue.flat import Flat
+from rue.model import Graph
 
 logger = logging.getLogger("rue")
 
@@ -204,6 +205,20 @@ def flat_from_entries(
     )  # fmt: skip
 
 
+def last_entries(key: Array, *columns: Array) -> tuple[Array, ...]:
+    """Return the keys in order with what the last one of each says, without those whose first column is zero."""
+    if not (key[1:] > key[:-1]).all():
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        last = np.append(key[1:] != key[:-1], True)
+        key, order = key[last], order[last]
+        columns = tuple(column[order] for column in columns)
+    if not columns[0].all():
+        kept = columns[0] != 0
+        key, columns = key[kept], tuple(column[kept] for column in columns)
+    return key, *columns
+
+
 def _is_rising(state: Array, action: Array, target: Array) -> bool:
     """Return whether transitions are in order, each once."""
     for first in range(0, state.size, BLOCK):
@@ -350,7 +365,7 @@ def _same_rows(parts: Sequence[Part], state: list[Array | None], action: list[Ar
     inner[one.choice_ptr] = False
     if not rising[inner[1:-1]].all():
         return None
-    if not all(part.exact for part in parts) and _has_repeated_target(one):
+    if not all(part.exact for part in parts) and has_repeated_target(one):
         return None
     if len(parts) == 1:
         return one
@@ -359,7 +374,8 @@ def _same_rows(parts: Sequence[Part], state: list[Array | None], action: list[Ar
     )
 
 
-def _has_repeated_target(one: Flat) -> bool:
+def has_repeated_target(one: Flat | Graph) -> bool:
+    """Return whether some choice names a target twice."""
     choices = one.action.size
     for first, last in pairwise([*range(0, choices, BLOCK), choices]):
         begin, end = one.trans_ptr[first], one.trans_ptr[last]

@@ -18,22 +18,27 @@ from typing import Any
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, ranges, read_only
 from rue._check import in_all
 from rue._text import short_line
 from rue.errors import BadFile
-from rue.formats.assemble import ROW_TOLERANCE, choice_of, flat_from_entries
-from rue.formats.cassandra_text import OURS, Tables
+from rue.flat import Flat
+from rue.formats.assemble import ROW_TOLERANCE, flat_from_entries
+from rue.formats.cassandra_tables import EVERY, Rules, Tables
+from rue.formats.cassandra_text import OURS
 from rue.formats.fixed_belief import at_belief, model_at_belief
 from rue.formats.names import check_names, label_fields
-from rue.formats.pomdpx_text import ALMOST_ONE, discount_of, every_action, probabilities
+from rue.formats.pomdpx_text import ALMOST_ONE, choices_of_actions, discount_of, probabilities
 from rue.formats.rue_file import Storable
-from rue.formats.text_table import read_chunks
+from rue.formats.text_table import LONGEST, Growing
 from rue.formats.writing import write_pieces
 from rue.model import UMDP
+from rue.structure_kernels import Edges, breadth_first
 
 ENDING = ".pomdp"
-BLOCK = 1 << 20  # places of the table of rewards that are looked up at a time
+BLOCK = 1 << 14  # choices that are looked at together
+STATES = 1 << 12  # that are written at a time
+NAMES = 1 << 16  # letters of names in a line
 PREAMBLE = re.compile(rb"^\s*(?:discount|values|states|actions|observations)\s*:", re.MULTILINE)
 
 logger = logging.getLogger("rue")
@@ -58,45 +63,78 @@ class _Reader:
         self.tables = Tables(path).read()
         self.states, self.actions = (self.tables.size[kind] for kind in ("states", "actions"))
         key, self.prob, line = self.tables.transition.last()
-        choice, self.target = np.divmod(key, self.states)
-        self.ptr = pointers(np.bincount(choice, minlength=self.actions * self.states))  # of choices a * X + x
-        self._check_rows(choice, line)
+        # Choice x * A + a is action a in state x.
+        self.ptr = np.searchsorted(key, np.arange(self.states * self.actions + 1) * self.states)
+        self.target = _remainders(key, self.states)
+        del key
+        self._check_rows(line)
 
-    def _check_rows(self, choice: Array, line: Array) -> None:
-        """Refuse rows with negative numbers, and rows that do not sum to one."""
+    def _check_rows(self, line: Array) -> None:
+        """Refuse negative numbers; keep the sum of each row, and its last line."""
         odd = np.flatnonzero((self.prob < 0) | (self.prob > 1 + ROW_TOLERANCE))
         if odd.size:
+            first = odd[np.argmin(self._order(odd))]
             raise BadFile(
-                f"{self.path}, line {line[odd[0]]}: the probability is {self.prob[odd[0]]:g}; expected 0 to 1; "
+                f"{self.path}, line {line[first]}: the probability is {self.prob[first]:g}; expected 0 to 1; "
                 f"{in_all(odd.size)}"
             )
-        self.total = np.bincount(choice, self.prob, self.ptr.size - 1)
-        self.last_line = np.zeros(self.ptr.size - 1, np.int64)
-        np.maximum.at(self.last_line, choice, line)
+        filled = np.flatnonzero(np.diff(self.ptr))
+        self.total, self.last_line = np.zeros(self.ptr.size - 1), np.zeros(self.ptr.size - 1, np.int32)
+        if filled.size:
+            self.total[filled] = np.add.reduceat(self.prob, self.ptr[filled])
+            self.last_line[filled] = np.maximum.reduceat(line, self.ptr[filled])
+
+    def _order(self, entry: Array) -> Array:
+        """Return the places of entries by action, then by state: the order in which they are told."""
+        state, action = np.divmod(np.searchsorted(self.ptr, entry, side="right") - 1, self.actions)
+        return np.asarray(action * self.states + state)
 
     def model(self) -> UMDP:
         """Return the model."""
         start = self._start()
         seen, place = self._written() if self.ours else self._seen(np.flatnonzero(start))
         samples, states = place.shape
-        kept = np.unique(place)
-        self._check_sums(kept)
+        self._check_sums(np.unique(place))
+        self.tables.observation.last()  # large, as the sums are, and not needed any more
+        del self.total, self.last_line
         state_of = np.zeros(int(seen.max()) + 1, np.int64)
         state_of[seen[place[0]]] = np.arange(states)
-        sample, state, action = (axis.ravel() for axis in np.indices((samples, states, self.actions)))
-        choice = action * self.states + place[sample, state]
-        length = np.diff(self.ptr)[choice]
-        entry = ranges(self.ptr[choice], length)
-        state, action, sample = (np.repeat(axis, length) for axis in (state, action, sample))
-        prob, target = self.prob[entry], state_of[seen[self.target[entry]]]
-        flat = flat_from_entries(state, action, target, sample, prob, samples, states)
-        cell = choice_of(flat, state, action) * samples + sample
-        reward = np.bincount(cell, prob * self._rewards(seen)[entry], flat.action.size * samples)
+        flat = self._flat(seen, place, state_of)
         initial = int(state_of[seen[np.argmax(start > 0)]])
         names = label_fields(self.ours) if self.ours else self._names(seen, place, initial)
         names["weight"] = None if samples == 1 else start[place[:, initial]]
-        flat = replace(flat, cost=reward.reshape(-1, samples), initial=initial, **names)
+        flat = replace(flat, initial=initial, **names)
         return model_at_belief(str(self.path), flat, self.tables.discount, self.ours, -1 if self.tables.reward else 1)
+
+    def _flat(self, seen: Array, place: Array, state_of: Array) -> Flat:
+        """Return flat arrays with rewards for costs, made of some states at a time."""
+        samples, states = place.shape
+        rewards = self._rewards(seen)
+        by_choice = rewards.size == self.ptr.size - 1
+        index = [Growing(np.int32) for _ in range(4 if samples > 1 else 3)]
+        probs, paid = Growing(np.float64), np.zeros((states * self.actions, samples))
+        step = max(BLOCK // (self.actions * samples), 1)
+        for first in range(0, states, step):
+            size = min(step, states - first), self.actions, samples
+            state, action, sample = (axis.ravel() for axis in np.indices(size))
+            state += first
+            choice = place[sample, state] * self.actions + action
+            length = self.ptr[choice + 1] - self.ptr[choice]
+            entry = ranges(self.ptr[choice], length)
+            prob, cell = self.prob[entry], np.repeat(np.arange(choice.size), length)
+            reward = rewards[choice[cell]] if by_choice else rewards[entry]
+            sums = np.bincount(cell, prob * reward, choice.size)
+            paid[first * self.actions : (first + size[0]) * self.actions] = sums.reshape(-1, samples)
+            target = state_of[seen[self.target[entry]]]
+            for column, values in zip(index, (state[cell], action[cell], target, sample[cell]), strict=False):
+                column.append(values)
+            probs.append(prob)
+        self.prob = self.target = rewards = np.empty(0)  # large, and not needed any more
+        state, action, target, *several = (column.take() for column in index)
+        sample = several[0] if several else np.broadcast_to(np.int32(0), state.shape)
+        flat = flat_from_entries(state, action, target, sample, probs.take(), samples, states)
+        choice = np.repeat(np.arange(states), np.diff(flat.choice_ptr)) * self.actions + flat.action
+        return replace(flat, cost=paid[choice])
 
     def _start(self) -> Array:  # [X]
         if self.tables.start is not None:
@@ -159,16 +197,11 @@ class _Reader:
 
     def _reached(self, first: int) -> Array:
         """Return the states that may follow one, and that one."""
-        known = np.zeros(self.states, bool)
-        known[first] = True
-        new = np.array([first])
-        action = np.arange(self.actions)[:, None] * self.states
-        while new.size:
-            choice = (action + new).ravel()
-            found = np.unique(self.target[ranges(self.ptr[choice], np.diff(self.ptr)[choice])])
-            new = found[~known[found]]
-            known[new] = True
-        return np.flatnonzero(known)
+        ptr = read_only(self.ptr[:: self.actions].copy())
+        edge = read_only(np.arange(self.target.size, dtype=np.int32))
+        edges = Edges(ptr, edge, read_only(self.target))
+        found = breadth_first(edges, np.ones(edge.size, bool), read_only(np.array([first], np.int32)))
+        return np.sort(found).astype(np.int64)
 
     def _observations(self, reached: Array) -> Array:  # [X]
         """Return the observation in each state; refuse one that is uncertain, or depends on the action."""
@@ -193,10 +226,10 @@ class _Reader:
 
     def _check_sums(self, kept: Array) -> None:
         """Refuse rows of the states that are kept which do not sum to one."""
-        choice = (np.arange(self.actions)[:, None] * self.states + kept).ravel()
+        choice = (np.arange(self.actions)[:, None] + kept * self.actions).ravel()
         wrong = choice[np.abs(self.total[choice] - 1) > ROW_TOLERANCE]
         if wrong.size:
-            action, state = divmod(int(wrong[0]), self.states)
+            state, action = divmod(int(wrong[0]), self.actions)
             place = f", line {self.last_line[wrong[0]]}" if self.last_line[wrong[0]] else ""
             raise BadFile(
                 f"{self.path}{place}: probabilities of state {self._state(state)}, action "
@@ -205,25 +238,34 @@ class _Reader:
             )
 
     def _rewards(self, seen: Array) -> Array:
-        """Return the reward of each transition: the last rule that fits it."""
-        reward, rules = np.zeros(self.target.size), np.array(self.tables.rules).reshape(-1, 5)
-        actions = np.where(rules[:, 0] < 0, self.actions, 1)
-        count = actions * np.where(rules[:, 1] < 0, self.states, 1)
-        length = np.diff(self.ptr)
-        block = np.cumsum(count) // BLOCK
-        for first, last in _runs(block):
+        """Return the reward of each choice, or of each transition if it matters where that leads: by the last rule."""
+        rules = self.tables.rules()
+        by_choice = bool((rules.address[:, 2:] == EVERY).all())
+        reward = np.zeros(self.ptr.size - 1 if by_choice else self.target.size)
+        every = rules.address[:, :2] == EVERY
+        count = np.where(every[:, 0], self.actions, 1) * np.where(every[:, 1], self.states, 1)
+        for first, last in _runs(np.cumsum(count) // BLOCK):
             rule = np.repeat(np.arange(first, last), count[first:last])
             number = ranges(np.zeros(last - first, np.int64), count[first:last])
-            action, state = rules[rule, 0].astype(np.int64), rules[rule, 1].astype(np.int64)
-            action = np.where(action < 0, number % actions[rule], action)
-            choice = action * self.states + np.where(state < 0, number // actions[rule], state)
-            entry = ranges(self.ptr[choice], length[choice])
-            rule = np.repeat(rule, length[choice])
-            target = self.target[entry]
-            fits = (rules[rule, 2] < 0) | (rules[rule, 2] == target)
-            fits &= (rules[rule, 3] < 0) | (rules[rule, 3] == seen[target])
-            reward[entry[fits]] = rules[rule[fits], 4]  # the last one counts where an entry comes again
+            actions = np.where(every[rule, 0], self.actions, 1)
+            action = np.where(every[rule, 0], number % actions, rules.address[rule, 0])
+            state = np.where(every[rule, 1], number // actions, rules.address[rule, 1])
+            choice = state * self.actions + action
+            if by_choice:
+                reward[choice] = rules.figure[rule]  # the last one counts where a choice comes again
+            else:
+                self._reward_entries(reward, rules, (rule, choice), seen)
         return reward
+
+    def _reward_entries(self, reward: Array, rules: Rules, pair: tuple[Array, Array], seen: Array) -> None:
+        """Fill in the reward of each transition of some choices, each by a rule, that the rule fits."""
+        rule, choice = pair
+        length = self.ptr[choice + 1] - self.ptr[choice]
+        entry, rule = ranges(self.ptr[choice], length), np.repeat(rule, length)
+        target, wanted = self.target[entry], rules.address[rule]
+        fits = (wanted[:, 2] == EVERY) | (wanted[:, 2] == target)
+        fits &= (wanted[:, 3] == EVERY) | (wanted[:, 3] == seen[target])
+        reward[entry[fits]] = rules.figure[rule[fits]]  # the last one counts where an entry comes again
 
     def _state(self, number: int) -> str:
         return short_line(self.tables.name("states", number))
@@ -245,6 +287,14 @@ class _Reader:
         }
 
 
+def _remainders(key: Array, size: int) -> Array:
+    """Return keys modulo a size, as small numbers."""
+    found = np.empty(key.size, np.int32)
+    for first in range(0, key.size, BLOCK):
+        found[first : first + BLOCK] = key[first : first + BLOCK] % size
+    return found
+
+
 def _runs(block: Array) -> Iterator[tuple[int, int]]:
     """Yield where runs of the same number begin and end."""
     edge = np.flatnonzero(np.diff(block)) + 1
@@ -253,13 +303,15 @@ def _runs(block: Array) -> Iterator[tuple[int, int]]:
 
 
 def _our_names(path: Path) -> Mapping[str, Any]:
-    """Return what rue wrote into the first line, if it did."""
-    first = next(read_chunks(path), None)
-    line = b"" if first is None else first.raw.split(b"\n", 1)[0]
-    if not line.startswith(OURS):
+    """Return what rue wrote into the first lines, if it did."""
+    parts = []
+    with path.open("rb") as stream:
+        while (line := stream.readline(LONGEST)).startswith(OURS):
+            parts.append(line.removeprefix(OURS).strip(b"\r\n"))
+    if not parts:
         return {}
     try:
-        names = json.loads(line.removeprefix(OURS))
+        names = json.loads(b"".join(parts))
     except ValueError:
         names = None
     return check_names(f"{path}, line 1", names)
@@ -278,22 +330,38 @@ def _pieces(model: UMDP, names: dict[str, Any]) -> Iterator[str]:
     actions = int(graph.action.max(initial=0)) + 1
     keep = names["discount"] is None
     discount = discount_of(model) if not keep else ALMOST_ONE
-    yield f"{OURS.decode()}{json.dumps(names)}\ndiscount: {discount!r}\nvalues: reward\n"
+    text = json.dumps(names)
+    yield from (f"{OURS.decode()}{text[i : i + NAMES]}\n" for i in range(0, len(text), NAMES))
+    yield f"discount: {discount!r}\nvalues: reward\n"
     yield f"states: {graph.states * samples}\nactions: {actions}\nobservations: {graph.states}\nstart:\n"
     start = np.zeros((graph.states, samples))
     start[graph.initial] = model.weight
-    yield from (" ".join(map(repr, row)) + "\n" for row in start.tolist())
-    prob = (model.prob if keep else probabilities(model)).tolist()
-    yield from (f"O: * : {s * samples + k} : {s} 1.0\n" for s in range(graph.states) for k in range(samples))
-    for state in np.flatnonzero(graph.goal).tolist():
-        yield from (f"T: * : {s} : {s} 1.0\n" for s in range(state * samples, (state + 1) * samples))
-    cost = model.cost.tolist()
-    for action, choice in every_action(model, actions):
-        state = int(graph.choice_state[choice]) * samples
-        rows = range(graph.trans_ptr[choice], graph.trans_ptr[choice + 1])
+    for first in range(0, graph.states, STATES):
+        yield "".join(" ".join(map(repr, row)) + "\n" for row in start[first : first + STATES].tolist())
+    for first in range(0, graph.states, STATES):
+        states = range(first, min(first + STATES, graph.states))
+        yield "".join(f"O: * : {s * samples + k} : {s} 1.0\n" for s in states for k in range(samples))
+    prob = model.prob if keep else probabilities(model)
+    for first in range(0, graph.states, STATES):
+        yield "".join(_lines(model, prob, actions, range(first, min(first + STATES, graph.states))))
+
+
+def _lines(model: UMDP, prob: Array, actions: int, states: range) -> Iterator[str]:
+    """Yield the transitions and rewards of some states, in the order in which they are read fastest."""
+    graph, samples = model.graph, model.samples
+    choices = slice(graph.choice_ptr[states.start], graph.choice_ptr[states.stop])
+    rows = slice(graph.trans_ptr[choices.start], graph.trans_ptr[choices.stop])
+    probs, costs, targets = prob[rows].tolist(), model.cost[choices].tolist(), graph.successor[rows].tolist()
+    ptr = (graph.trans_ptr[choices.start : choices.stop + 1] - rows.start).tolist()
+    for state, own in choices_of_actions(model, actions, states):
         for k in range(samples):
-            for t in rows:
-                if prob[t][k]:
-                    yield f"T: {action} : {state + k} : {graph.successor[t] * samples + k} {prob[t][k]!r}\n"
-            if cost[choice][k]:
-                yield f"R: {action} : {state + k} : * : * {0.0 - cost[choice][k]!r}\n"
+            place = state * samples + k
+            if not own:
+                yield f"T: * : {place} : {place} 1.0\n"
+            for action, choice in enumerate(own):
+                c = choice - choices.start
+                for t in range(ptr[c], ptr[c + 1]):
+                    if probs[t][k]:
+                        yield f"T: {action} : {place} : {targets[t] * samples + k} {probs[t][k]!r}\n"
+                if costs[c][k]:
+                    yield f"R: {action} : {place} : * : * {0.0 - costs[c][k]!r}\n"

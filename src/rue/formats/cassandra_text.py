@@ -8,30 +8,36 @@
 
 `*` stands for all values, `uniform` and `identity` for tables, `#` begins a comment, numbers may go on over lines. A
 later statement replaces what earlier ones say. A file without observations is an MDP, and its rewards lack that part.
+
+Most lines of large files are whole statements with one number, or rows of numbers. Both are found by numpy and kept
+together; all other lines are cut into words one by one.
 """
 
 import math
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from rue._arrays import Array
-from rue._check import check_memory
 from rue._text import short_line
 from rue.errors import BadFile
-from rue.formats.text_table import parse_number, read_chunks
+from rue.formats.text_table import Chunk, parse_number, plain_numbers, read_chunks
 
 OURS = b"# rue: "
 LISTS = ("states", "actions", "observations")
 KEYWORDS = ("discount", "values", *LISTS, "start", "T", "O", "R")
 START_LISTS = ("include", "exclude")
-MOST_VALUES = 10**8
+TABLES = b"TOR"
 # Blanks, as in `text_table`; colons become words of their own later.
 BLANKS = bytes.maketrans(bytes(range(32)), b" " * 10 + b"\n" + b" " * 21)
+COLON, COMMENT = ord(":"), ord("#")
+BLANK_LINE, WORDS, NUMBERS, WHOLE = range(4)  # kinds of lines
+IS_NUMERIC = np.zeros(256, bool)  # the bytes of lines that are rows of numbers
+IS_NUMERIC[:33] = True
+IS_NUMERIC[list(b"0123456789+-.eE")] = True
 
 
 @dataclass
@@ -43,11 +49,25 @@ class Statement:
     keyword: str
     words: list[str]
     lines: list[int]  # of each word
+    rows: list[tuple[int, bytes]] = field(default_factory=list)  # numbers behind these words: lines, not yet cut up
 
     def fail(self, what: str, place: int | None = None) -> NoReturn:
         """Raise an error that names the file and the line, of a word if its place is given."""
         line = self.line if place is None or place >= len(self.lines) else self.lines[place]
         raise BadFile(f"{self.path}, line {line}: {what}")
+
+    def add(self, words: Sequence[str], line: int) -> None:
+        """Add words of a line at the end."""
+        self.settle()
+        self.words += words
+        self.lines += [line] * len(words)
+
+    def settle(self) -> None:
+        """Cut up the rows of numbers into words."""
+        rows, self.rows = self.rows, []
+        for first, text in rows:
+            for line, row in enumerate(text.split(b"\n"), first):
+                self.add(_words(row), line)
 
     def number(self, place: int, what: str) -> float:
         """Return the word at a place as a number."""
@@ -61,46 +81,82 @@ class Statement:
 
     def only(self, place: int, what: str) -> float:
         """Return the word at a place as a number, if it is the last one."""
-        return self.number(place, what) if len(self.words) == place + 1 else float(self.numbers(place, [1], what)[0])
+        if len(self.words) == place + 1 and not self.rows:
+            return self.number(place, what)
+        return float(self.numbers(place, [1], what)[0])
 
     def numbers(self, first: int, wanted: Sequence[int], what: str) -> Array:
         """Return the words from a place on as numbers, in a shape."""
-        size = int(np.prod(wanted))
+        size = math.prod(wanted)
+        if self.rows and first == len(self.words):
+            found = np.concatenate([plain_numbers(text) for _, text in self.rows])
+            if found.size == size and np.isfinite(found).all():
+                return found.reshape(wanted)
+        self.settle()
         if len(self.words) - first != size:
             self.fail(f"{self.keyword} has {len(self.words) - first} numbers; expected {size}: {what}", first)
         return np.array([self.number(place, what) for place in range(first, len(self.words))]).reshape(wanted)
 
 
-def _is_number(word: str) -> bool:
-    try:
-        parse_number(word)
-    except (ValueError, ZeroDivisionError, OverflowError):
-        return False
-    return True
+class Run(NamedTuple):
+    """Lines one after the other, each of which is a whole statement with one number."""
+
+    chunk: Chunk  # with blanks for colons and comments
+    colon: Array  # [lines] the colons in each of these lines
+    lines: Array  # their places in the chunk
+
+    def statements(self) -> Iterator[Statement]:
+        """Yield the statements one by one."""
+        for line, colons in zip(self.lines.tolist(), self.colon.tolist(), strict=True):
+            keyword, *words = self.chunk.line_text(line).split()
+            number = self.chunk.first + line
+            parts = [part for word in words[:colons] for part in (":", word)] + words[colons:]
+            yield Statement(self.chunk.path, number, keyword, parts, [number] * len(parts))
 
 
-def read_statements(path: Path) -> Iterator[Statement]:
-    """Yield the statements of a file."""
+def read_statements(path: Path) -> Iterator[Statement | Run]:
+    """Yield the statements of a file, those that are lines with one number in runs."""
     current: Statement | None = None
-    for line, words in _lines(path):
-        first = 0
-        for i, word in enumerate(words):
-            if word not in KEYWORDS or (i > 0 and words[i - 1] == ":") or not _is_begun(words, i):
-                continue
-            if current is not None:
-                current.words += words[first:i]
-                current.lines += [line] * (i - first)
-                yield current
-            elif i > first:
-                break
-            current = Statement(path, line, word, [], [])
-            first = i + 1
-        if current is None:
-            raise BadFile(f"{path}, line {line}: {short_line(' '.join(words))!r}; expected discount: or states:")
-        current.words += words[first:]
-        current.lines += [line] * (len(words) - first)
+    for chunk in read_chunks(path):
+        clean, blanked, colons = _clean(chunk)
+        kind = _kinds(clean, blanked, colons)
+        for lines in _runs(kind):
+            if kind[lines[0]] == WHOLE:
+                if current is not None:
+                    yield current
+                    current = None
+                yield Run(blanked, colons[lines], lines)
+            elif kind[lines[0]] == NUMBERS and _takes_rows(current):
+                assert current is not None
+                current.rows.append((chunk.first + int(lines[0]), _text(clean, lines)))
+            else:
+                for line in lines.tolist():
+                    words = _words(_text(clean, np.array([line])))
+                    ended, current = _take(chunk, chunk.first + line, words, current)
+                    yield from ended
     if current is not None:
         yield current
+
+
+def _take(
+    chunk: Chunk, line: int, words: Sequence[str], current: Statement | None
+) -> tuple[list[Statement], Statement | None]:
+    """Return the statements that end in a line, and the one that it leaves open."""
+    first, ended = 0, []
+    for i, word in enumerate(words):
+        if word not in KEYWORDS or (i > 0 and words[i - 1] == ":") or not _is_begun(words, i):
+            continue
+        if current is not None:
+            current.add(words[first:i], line)
+            ended.append(current)
+        elif i > first:
+            break
+        current = Statement(chunk.path, line, word, [], [])
+        first = i + 1
+    if current is None:
+        raise BadFile(f"{chunk.path}, line {line}: {short_line(' '.join(words))!r}; expected discount: or states:")
+    current.add(words[first:], line)
+    return ended, current
 
 
 def _is_begun(words: Sequence[str], place: int) -> bool:
@@ -110,244 +166,79 @@ def _is_begun(words: Sequence[str], place: int) -> bool:
     return after[1 if listed else 0 :][:1] == [":"]
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the words of each line that has some; colons are words."""
-    for chunk in read_chunks(path):
-        text = chunk.raw.translate(BLANKS).decode("utf-8", "replace")
-        for number, line in enumerate(text.split("\n"), chunk.first):
-            words = line.partition("#")[0].replace(":", " : ").split()
-            if words:
-                yield number, words
+def _takes_rows(current: Statement | None) -> bool:
+    """Return whether numbers that follow a statement are its figures, and no part of its address."""
+    if current is None or current.keyword not in ("T", "O", "R", "start"):
+        return False
+    return current.keyword == "start" or current.words[-1:] != [":"]
 
 
-@dataclass
-class Entries:
-    """Numbers at places of a table, in the order of the file."""
-
-    key: list[Array] = field(default_factory=list)
-    value: list[Array] = field(default_factory=list)
-    line: list[Array] = field(default_factory=list)
-    _keys: "array[int]" = field(default_factory=lambda: array("q"))
-    _values: "array[float]" = field(default_factory=lambda: array("d"))
-    _lines: "array[int]" = field(default_factory=lambda: array("q"))
-
-    def add_one(self, key: int, value: float, line: int) -> None:
-        """Add one number."""
-        self._keys.append(key)
-        self._values.append(value)
-        self._lines.append(line)
-
-    def add(self, key: Array, value: Array, line: int) -> None:
-        """Add numbers at several places."""
-        self._flush()
-        self.key.append(key.ravel())
-        self.value.append(np.broadcast_to(value, key.shape).ravel())
-        self.line.append(np.full(key.size, line))
-
-    def _flush(self) -> None:
-        if self._keys:
-            self.key.append(np.array(self._keys, np.int64))
-            self.value.append(np.array(self._values))
-            self.line.append(np.array(self._lines, np.int64))
-            self._keys, self._values, self._lines = array("q"), array("d"), array("q")
-
-    def last(self) -> tuple[Array, Array, Array]:
-        """Return the keys in order with their last values, without zeros, and the lines of these."""
-        self._flush()
-        if not self.key:
-            return np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64)
-        key, value, line = (np.concatenate(part) for part in (self.key, self.value, self.line))
-        order = np.argsort(key, kind="stable")
-        last = np.append(np.diff(key[order]) != 0, True)
-        kept = order[last][value[order[last]] != 0]
-        return key[kept], value[kept], line[kept]
+def _clean(chunk: Chunk) -> tuple[Chunk, Chunk, Array]:
+    """Return the lines without comments, the same without colons, and the number of colons in each."""
+    data = chunk.data
+    comment = np.flatnonzero(data == COMMENT)
+    if comment.size:
+        end = np.append(chunk.newline, data.size)[np.searchsorted(chunk.newline, comment)]
+        step = np.zeros(data.size + 1, np.int64)
+        np.add.at(step, comment, 1)
+        np.add.at(step, end, -1)
+        chunk = chunk.with_blanks(np.cumsum(step[:-1]) > 0)
+    colon = np.flatnonzero(chunk.data == COLON)
+    count = np.bincount(np.searchsorted(chunk.newline, colon), minlength=chunk.lines)
+    return chunk, chunk.with_blanks(colon), count
 
 
-@dataclass
-class Tables:
-    """A file, before it is a model."""
-
-    path: Path
-    discount: float = -1.0
-    reward: bool = True
-    size: dict[str, int] = field(default_factory=dict)  # of states, actions and observations
-    names: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
-    start: Array | None = None  # [X]
-    transition: Entries = field(default_factory=Entries)
-    observation: Entries = field(default_factory=Entries)
-    # Rules for rewards: an action, a state, the next one and an observation, -1 for all, and the number.
-    rules: "array[float]" = field(default_factory=lambda: array("d"))
-    numbers: dict[str, Mapping[str, int]] = field(default_factory=dict)  # by name
-
-    @property
-    def is_mdp(self) -> bool:
-        """Whether there are no observations: then the state is observed."""
-        return "observations" not in self.size
-
-    def name(self, kind: str, number: int) -> str:
-        """Return what a state, an action or an observation is called."""
-        names = self.names[kind]
-        return str(number) if names is None else names[number]
-
-    def read(self) -> "Tables":
-        """Read the file."""
-        ways = {"discount": self._discount, "values": self._values, "start": self._start, "R": self._rewards}
-        for one in read_statements(self.path):
-            if one.keyword in ("start", "T", "O", "R"):
-                self._check_preamble(one)
-            if one.keyword in LISTS:
-                self._list(one)
-            elif one.keyword in ("T", "O"):
-                self._probabilities(one)
-            else:
-                ways[one.keyword](one)
-        self._check_preamble(None)
-        return self
-
-    def _check_preamble(self, one: Statement | None) -> None:
-        missing = next((kind for kind in LISTS[:2] if kind not in self.size), None)
-        missing = missing or ("discount" if self.discount < 0 else None)
-        if missing is not None:
-            place = "" if one is None else f", line {one.line}"
-            raise BadFile(
-                f"{self.path}{place}: there is no {missing}: before it; expected a POMDP by Cassandra's rules"
-            )
-
-    @staticmethod
-    def _after_colon(one: Statement) -> list[str]:
-        return one.words[1:]  # the colon is the first word
-
-    def _discount(self, one: Statement) -> None:
-        words = self._after_colon(one)
-        if len(words) != 1 or not _is_number(words[0]) or not 0 < parse_number(words[0]) <= 1:
-            one.fail(f"the discount is {short_line(' '.join(words))!r}; expected a number from 0 to 1")
-        self.discount = parse_number(words[0])
-
-    def _values(self, one: Statement) -> None:
-        words = self._after_colon(one)
-        if words not in (["reward"], ["cost"]):
-            one.fail(f"values is {short_line(' '.join(words))!r}; expected reward or cost")
-        self.reward = words == ["reward"]
-
-    def _list(self, one: Statement) -> None:
-        kind, words = one.keyword, self._after_colon(one)
-        if kind in self.size:
-            one.fail(f"{kind} is there twice; expected it once")
-        if len(words) == 1 and words[0].isascii() and words[0].isdecimal():
-            if not 0 < int(words[0][:20]) < MOST_VALUES:
-                one.fail(f"{kind} is {short_line(words[0])!r}; expected how many there are")
-            self.size[kind], self.names[kind], self.numbers[kind] = int(words[0]), None, {}
-            return
-        self.numbers[kind] = {word: number for number, word in enumerate(words)}
-        if not words or len(self.numbers[kind]) != len(words) or "*" in words:
-            twice = next((word for i, word in enumerate(words) if word in words[:i]), "*" if words else "")
-            one.fail(f"{kind} has {short_line(twice)!r} twice or as a name; expected different names, or how many")
-        self.size[kind], self.names[kind] = len(words), tuple(words)
-
-    def _start(self, one: Statement) -> None:
-        states = self.size["states"]
-        if one.words[0] in START_LISTS:
-            listed = np.zeros(states, bool)
-            for place in range(2, len(one.words)):
-                number = self._index(one, place, "states")
-                listed[slice(None) if number < 0 else number] = True
-            chosen = listed if one.words[0] == "include" else ~listed
-            if not chosen.any():
-                one.fail("no state is left to start in; expected one at least")
-            self.start = chosen / chosen.sum()
-            return
-        words = self._after_colon(one)
-        if words == ["uniform"]:
-            self.start = np.full(states, 1 / states)
-        elif len(words) == 1 and words[0] != "*" and (states > 1 or words[0] in self.numbers["states"]):
-            self.start = np.zeros(states)
-            self.start[self._index(one, 1, "states")] = 1.0
-        else:
-            self.start = one.numbers(1, [states], "the probability of each state")
-            total = float(self.start.sum())
-            if abs(total - 1) > 1e-5 or self.start.min() < 0:
-                one.fail(f"the start has probabilities that sum to {total:g}; expected 1, and none below 0")
-
-    def _index(self, one: Statement, place: int, kind: str) -> int:
-        """Return the number of a value by its name or number, -1 for all of them."""
-        word, size = one.words[place], self.size[kind]
-        known = self.numbers[kind].get(word)
-        if known is not None:
-            return known
-        if word == "*":
-            return -1
-        if word.isascii() and word.isdecimal() and int(word[:20]) < size:
-            return int(word)
-        one.fail(f"there is no {kind[:-1]} {short_line(word)!r}; expected {self._known(kind)}", place)
-
-    def _known(self, kind: str) -> str:
-        names = self.names[kind]
-        if names is None:
-            return f"0 to {self.size[kind] - 1}"
-        return f"one of {', '.join(names[:8])}{f' and {len(names) - 8} more' if len(names) > 8 else ''}"
-
-    def _address(self, one: Statement, kinds: Sequence[str]) -> tuple[list[int], int]:
-        """Return the values that a statement names, -1 for all, and where its numbers begin."""
-        found: list[int] = []
-        place = 0
-        while place + 1 < len(one.words) and one.words[place] == ":" and len(found) < len(kinds):
-            found.append(self._index(one, place + 1, kinds[len(found)]))
-            place += 2
-        if not found or (place < len(one.words) and one.words[place] == ":"):
-            one.fail(f"{one.keyword}: names {len(found)} values and more; expected {' : '.join(k[:-1] for k in kinds)}")
-        return found, place
-
-    def _probabilities(self, one: Statement) -> None:
-        """Read a statement of transitions or observations."""
-        if one.keyword == "O" and self.is_mdp:
-            one.fail("there is no observations: before it; expected one before O:")
-        last = "states" if one.keyword == "T" else "observations"
-        kinds = ("actions", "states", last)
-        entries = self.transition if one.keyword == "T" else self.observation
-        address, place = self._address(one, kinds)
-        sizes = [self.size[kind] for kind in kinds]
-        if len(address) == 3 and -1 not in address:
-            single = (address[0] * sizes[1] + address[1]) * sizes[2] + address[2]
-            entries.add_one(single, one.only(place, "the probability"), one.line)
-            return
-        count = math.prod(size for axis, size in enumerate(sizes) if axis >= len(address) or address[axis] < 0)
-        check_memory(f"a table of {count} numbers", 48.0 * count)
-        key = _places(address, sizes)
-        wide = sizes[len(address) :]  # what the numbers are for
-        words = one.words[place:]
-        if words == ["uniform"] and wide:
-            numbers = np.full(wide, 1 / sizes[2])
-        elif words == ["identity"] and len(wide) == 2 and wide[0] == wide[1]:
-            numbers = np.eye(wide[0])
-        elif words == ["reset"] and len(wide) == 1 and one.keyword == "T" and self.start is not None:
-            numbers = self.start
-        else:
-            numbers = one.numbers(place, wide or [1], "the probability")
-        entries.add(key, numbers.reshape(wide), one.line)
-
-    def _rewards(self, one: Statement) -> None:
-        kinds = ("actions", "states", "states", *(() if self.is_mdp else ("observations",)))
-        address, place = self._address(one, kinds)
-        wide = [self.size[kind] for kind in kinds[len(address) :]]
-        if len(wide) > 2:
-            one.fail("R: names the action only; expected a state too")
-        every = (-1,) * (4 - len(address))
-        if not wide:
-            self.rules.extend((*address, *every, one.only(place, "the reward")))
-            return
-        numbers = one.numbers(place, wide, "the reward")
-        rules = np.empty((numbers.size, 5))
-        rules[:, :4] = *address, *every
-        rules[:, len(address) : len(kinds)] = np.indices(wide).reshape(len(wide), -1).T
-        rules[:, 4] = numbers.ravel()
-        self.rules.frombytes(rules.tobytes())
+def _kinds(clean: Chunk, blanked: Chunk, colons: Array) -> Array:  # [lines]
+    """Return the kind of each line."""
+    count = np.diff(blanked.word_ptr)
+    kind = np.where((count > 0) | (colons > 0), WORDS, BLANK_LINE)
+    other = np.searchsorted(clean.newline, np.flatnonzero(~IS_NUMERIC[clean.data]))
+    numeric = count > 0
+    numeric[other] = False
+    kind[numeric] = NUMBERS
+    lines = np.flatnonzero((count == colons + 2) & ((colons == 3) | (colons == 4)))
+    kind[lines[_are_whole(clean, blanked, lines, colons)]] = WHOLE
+    filled = np.flatnonzero(kind != BLANK_LINE)
+    followed = np.zeros(filled.size, bool)  # by a line that begins a statement
+    followed[:-1] = kind[filled[1:]] == WHOLE
+    for i in np.flatnonzero((kind[filled[:-1]] == WHOLE) & (kind[filled[1:]] == WORDS)).tolist():
+        words = _words(_text(clean, filled[i + 1 : i + 2]))
+        followed[i] = words[0] in KEYWORDS and _is_begun(words, 0)
+    kind[filled[(kind[filled] == WHOLE) & ~followed]] = WORDS
+    return kind
 
 
-def _places(address: Sequence[int], sizes: Sequence[int]) -> Array:
-    """Return the keys of all places that an address names, with an axis for each of its wildcards and of the rest."""
-    key = np.zeros((1,) * len(sizes), np.int64)
-    for axis, size in enumerate(sizes):
-        given = address[axis] if axis < len(address) else -1
-        values = np.arange(size) if given < 0 else np.array([given])
-        key = key * size + values.reshape([-1 if other == axis else 1 for other in range(len(sizes))])
-    return key
+def _are_whole(clean: Chunk, blanked: Chunk, lines: Array, colons: Array) -> Array:
+    """Return which lines have a table's letter first, and a colon behind each word but the last two."""
+    word = blanked.word_ptr[lines]
+    begin, end = blanked.start, blanked.end
+    letter = clean.data[begin[word]] if lines.size else np.empty(0, np.uint8)
+    good = (end[word] - begin[word] == 1) & np.isin(letter, list(TABLES))
+    good &= (letter == ord("R")) | (colons[lines] == 3)
+    place = np.flatnonzero(clean.data == COLON)
+    first = np.searchsorted(place, begin[word])
+    for i in range(4):
+        has = np.flatnonzero(i < colons[lines])
+        at = place[first[has] + i]
+        good[has] &= (end[word[has] + i] <= at) & (at < begin[word[has] + i + 1])
+    return np.asarray(good)
+
+
+def _runs(kind: Array) -> Iterator[Array]:
+    """Yield the lines of each run of one kind, without blank ones."""
+    filled = np.flatnonzero(kind != BLANK_LINE)
+    edge = np.flatnonzero(np.diff(kind[filled])) + 1
+    yield from (part for part in np.split(filled, edge) if part.size)
+
+
+def _text(chunk: Chunk, lines: Array) -> bytes:
+    """Return the text from the first to the last of some lines, without the end of the last one."""
+    first, last = int(lines[0]), int(lines[-1])
+    begin = 0 if first == 0 else int(chunk.newline[first - 1]) + 1
+    end = int(chunk.newline[last]) if last < chunk.newline.size else chunk.data.size
+    return chunk.raw[begin:end]
+
+
+def _words(text: bytes) -> list[str]:
+    """Return the words of a line; colons are words."""
+    return text.translate(BLANKS).decode("utf-8", "replace").replace(":", " : ").split()

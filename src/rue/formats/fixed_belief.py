@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rue._arrays import pointers
+from rue._arrays import Array, pointers
 from rue.errors import BadFile
 from rue.flat import Flat
 from rue.formats.assemble import Part, choice_of, put_together
@@ -18,7 +18,7 @@ from rue.formats.names import goals_of, names_of
 from rue.formats.pomdpx_text import discount_of
 from rue.formats.prism_explicit import merged_targets
 from rue.formats.rewards import model_from_rewards, units_of
-from rue.model import UMDP
+from rue.model import UMDP, Graph
 
 
 def at_belief(model: UMDP) -> tuple[UMDP, dict[str, Any]]:
@@ -32,9 +32,17 @@ def at_belief(model: UMDP) -> tuple[UMDP, dict[str, Any]]:
     discount = discount_of(model, 1.0)
     names = {
         **names_of(model), **units_of(model), "discount": None if several or discount == 1.0 else discount,
-        "choice_ptr": graph.choice_ptr.tolist(), "action": graph.action.tolist(),
+        "added": _added(graph).tolist(),
     }  # fmt: skip
     return model, names
+
+
+def _added(graph: Graph) -> Array:
+    """Return the pairs of a state and an action that only the file has, as numbers state · actions + action."""
+    actions = int(graph.action.max(initial=0)) + 1
+    lacking = np.repeat(~graph.goal, actions)
+    lacking[graph.choice_state.astype(np.int64) * actions + graph.action] = False
+    return np.flatnonzero(lacking)
 
 
 def model_at_belief(where: str, flat: Flat, discount: float, ours: Mapping[str, Any], sign: int = -1) -> UMDP:
@@ -51,12 +59,17 @@ def model_at_belief(where: str, flat: Flat, discount: float, ours: Mapping[str, 
 def _without_added(where: str, flat: Flat, ours: Mapping[str, Any]) -> Flat:
     """Return the flat arrays without the actions that rue added, so that each state has every one."""
     actions = np.diff(flat.choice_ptr)
-    kept = np.zeros(flat.action.size, bool)
+    kept = np.ones(flat.action.size, bool)
     try:
-        state = np.repeat(np.arange(actions.size), np.diff(ours["choice_ptr"]))
-        kept[choice_of(flat, state, np.array(ours["action"], np.int64))] = True
-    except (KeyError, TypeError, ValueError):
-        raise BadFile(f"{where}: the names are damaged; expected JSON as rue writes it") from None
+        state, action = np.divmod(np.array(ours["added"], np.int64), actions.max(initial=1))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        state = action = np.array([-1])
+    if state.size == 0:
+        return flat
+    choice = choice_of(flat, state, action)
+    if (choice < 0).any():
+        raise BadFile(f"{where}: the names are damaged; expected JSON as rue writes it")
+    kept[choice] = False
     length = np.diff(flat.trans_ptr)
     row = np.repeat(kept, length)
     choice_state = np.repeat(np.arange(actions.size), actions)

@@ -11,29 +11,31 @@ entry names is zero. `identity` and `uniform` stand for tables.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, ranges
 from rue._check import check_memory
 from rue._text import short_line
 from rue.flat import Flat
-from rue.formats.assemble import choice_of, flat_from_entries
+from rue.formats.assemble import choice_of, flat_from_entries, last_entries
 from rue.formats.fixed_belief import at_belief, model_at_belief
 from rue.formats.names import check_names, label_fields
-from rue.formats.pomdpx_text import pomdpx
+from rue.formats.pomdpx_entries import Values, expand, read_piece
+from rue.formats.pomdpx_text import pomdpx_pieces
 from rue.formats.rue_file import Storable
-from rue.formats.text_table import parse_number
-from rue.formats.writing import write_text
+from rue.formats.text_table import Growing, parse_number
+from rue.formats.writing import write_pieces
 from rue.formats.xml_tree import Node, read_tree
 from rue.model import UMDP
 
 ENDING = ".pomdpx"
 OURS = "rue: "
+BLOCK = 1 << 14  # choices that are looked at together
 IDENTITY_TOLERANCE = 1e-9
 
 
@@ -43,7 +45,7 @@ class Variable:
 
     name: str  # of the state before a step
     after: str  # of the state after it
-    values: tuple[str, ...]
+    values: Values
     node: Node
     observed: bool = True
 
@@ -70,7 +72,7 @@ def looks_like_pomdpx(start: bytes) -> bool:
 
 def read_pomdpx(path: Path, model: object) -> UMDP:
     """Read a model; its samples are the values of the hidden variable."""
-    return _Reader(read_tree(path)).model()
+    return _Reader(read_tree(path, "Parameter", "Entry")).model()
 
 
 class _Reader:
@@ -123,27 +125,51 @@ class _Reader:
         initial = self._initial()
         factors = self._transitions()
         check_memory(f"{states} states, {actions} actions and {samples} samples", 40.0 * states * actions * samples)
-        grid = np.indices((states, actions, samples)).reshape(3, -1)
-        now = dict(zip((one.name for one in self.observed), np.unravel_index(grid[0], self._shape), strict=True))
-        now |= {self.action.name: grid[1]} | ({self.hidden.name: grid[2]} if self.hidden else {})
-        prob, origin = np.ones(grid.shape[1]), np.arange(grid.shape[1])
-        for variable in self._in_order(factors):
-            factor = factors[variable.after]
-            row = self._row(factor.parents, now)
-            length = np.diff(factor.ptr)[row]
-            entry = ranges(factor.ptr[row], length)
-            now = {name: np.repeat(column, length) for name, column in now.items()}
-            now[variable.after] = factor.column[entry]
-            prob, origin = np.repeat(prob, length) * factor.value[entry], np.repeat(origin, length)
-        target = np.ravel_multi_index([now[one.after] for one in self.observed], self._shape)
-        state, action, sample = (axis[origin] for axis in grid)
-        flat = flat_from_entries(state, action, target, sample, prob, samples, states)
-        cell = choice_of(flat, state, action) * samples + sample
-        reward = np.bincount(cell, prob * self._rewards(now), flat.action.size * samples).reshape(-1, samples)
+        flat = self._flat(factors, (states, actions, samples))
         self._check_rows(flat, states * actions)
         names = label_fields(self.ours) if self.ours else self._names()
-        flat = replace(flat, cost=reward, initial=initial, **{**names, "weight": weight})
+        flat = replace(flat, initial=initial, **{**names, "weight": weight})
         return model_at_belief(str(self.path), flat, self._discount(), self.ours)
+
+    def _flat(self, factors: dict[str, Factor], sizes: tuple[int, int, int]) -> Flat:
+        """Return flat arrays with rewards for costs, made of some states at a time."""
+        states, actions, samples = sizes
+        order, rewards = self._in_order(factors), self._reward_tables()
+        index = [Growing(np.int32) for _ in range(4 if samples > 1 else 3)]
+        probs, paid = Growing(np.float64), np.zeros((states * actions, samples))
+        step = max(BLOCK // (actions * samples), 1)
+        for first in range(0, states, step):
+            size = min(step, states - first)
+            grid = np.indices((size, actions, samples)).reshape(3, -1)
+            grid[0] += first
+            now = dict(zip((one.name for one in self.observed), np.unravel_index(grid[0], self._shape), strict=True))
+            now |= {self.action.name: grid[1]} | ({self.hidden.name: grid[2]} if self.hidden else {})
+            prob, origin = np.ones(grid.shape[1]), np.arange(grid.shape[1])
+            for variable in order:
+                now, prob, origin = self._step(factors[variable.after], variable, now, (prob, origin))
+            target = np.ravel_multi_index([now[one.after] for one in self.observed], self._shape)
+            sums = np.bincount(origin, prob * self._rewards(now, rewards), grid.shape[1])
+            paid[first * actions : (first + size) * actions] = sums.reshape(-1, samples)
+            for column, values in zip(index, (grid[0][origin], grid[1][origin], target, grid[2][origin]), strict=False):
+                column.append(values)
+            probs.append(prob)
+        factors.clear()  # large, and not needed any more
+        state, action, target, *several = (column.take() for column in index)
+        sample = several[0] if several else np.broadcast_to(np.int32(0), state.shape)
+        flat = flat_from_entries(state, action, target, sample, probs.take(), samples, states)
+        choice = np.repeat(np.arange(states), np.diff(flat.choice_ptr)) * actions + flat.action
+        return replace(flat, cost=paid[choice])
+
+    def _step(
+        self, factor: Factor, variable: Variable, now: dict[str, Array], rows: tuple[Array, Array]
+    ) -> tuple[dict[str, Array], Array, Array]:
+        """Return the rows after a variable has its next value."""
+        row = self._row(factor.parents, now)
+        length = factor.ptr[row + 1] - factor.ptr[row]
+        entry = ranges(factor.ptr[row], length)
+        now = {name: np.repeat(column, length) for name, column in now.items()}
+        now[variable.after] = factor.column[entry].astype(np.int64)
+        return now, np.repeat(rows[0], length) * factor.value[entry], np.repeat(rows[1], length)
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -161,17 +187,12 @@ class _Reader:
 
     def _names(self) -> dict[str, Any]:
         """Return names as the file has them; numbers where it gives only how many there are."""
-        only = self.observed[0].values
-        texts = only if len(self.observed) == 1 else _products([one.values for one in self.observed])
-        counted = all(one.node.all("NumValues") for one in self.observed)
-        plain = (
-            self.action.node.all("NumValues"),
-            self.hidden is None or self.hidden.node.all("NumValues"),
-        )
+        counted = len(self.observed) == 1 and not self.observed[0].values.names
+        hidden = None if self.hidden is None else self.hidden.values.names
         return {
-            "state_label": None if counted and len(self.observed) == 1 else tuple(texts),
-            "action_label": None if plain[0] else self.action.values,
-            "sample_label": None if plain[1] or self.hidden is None else self.hidden.values,
+            "state_label": None if counted else tuple(_products([one.values for one in self.observed])),
+            "action_label": self.action.values.names or None,
+            "sample_label": hidden or None,
         }
 
     def _check_rows(self, flat: Flat, rows: int) -> None:
@@ -254,18 +275,25 @@ class _Reader:
             row = row * self.size[parent] + now[parent]
         return row
 
-    def _rewards(self, now: dict[str, Array]) -> Array:
+    def _rewards(self, now: dict[str, Array], tables: list[tuple[tuple[str, ...], Array]]) -> Array:
         """Return the reward of each transition."""
         total = np.zeros(next(iter(now.values())).size)
         if self.hidden is not None:
             now = {**now, self.hidden.after: now[self.hidden.name]}
+        for parents, table in tables:
+            total += table[self._row(parents, now)]
+        return total
+
+    def _reward_tables(self) -> list[tuple[tuple[str, ...], Array]]:
+        """Return the parents and the table of each reward function."""
+        found = []
         for node in self.root.get("RewardFunction").all("Func"):
             parents = tuple(parent for parent in node.get("Parent").text.split() if parent != "null")
             factor = self._factor(node, parents, None)
             table = np.zeros(factor.ptr.size - 1)
             table[np.flatnonzero(np.diff(factor.ptr))] = factor.value
-            total += table[self._row(parents, now)]
-        return total
+            found.append((parents, table))
+        return found
 
     def _factor(self, node: Node, parents: tuple[str, ...], name: str | None) -> Factor:
         """Return the table of a variable, or of a reward."""
@@ -280,15 +308,29 @@ class _Reader:
         if parameter.attributes.get("type", "TBL") != "TBL":
             parameter.fail(f"a table of type {parameter.attributes['type']!r}; expected TBL")
         tag = "ProbTable" if name else "ValueTable"
-        found = [self._entry(entry, axes, shape, tag) for entry in parameter.all("Entry")]
-        if not found:
-            return Factor(parents, np.zeros(rows + 1, np.int64), np.empty(0, np.int64), np.empty(0))
-        key, value = np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
-        order = np.argsort(key, kind="stable")
-        last = np.append(np.diff(key[order]) != 0, True)  # a later entry replaces an earlier one
-        key, value = key[order][last], value[order][last]
-        key, value = key[value != 0], value[value != 0]
-        return Factor(parents, pointers(np.bincount(key // width, minlength=rows)), key % width, value)
+        key, value = Growing(np.int64), Growing(np.float64)
+        for places, numbers in self._entries(parameter, axes, shape, tag):
+            key.append(places)
+            value.append(numbers)
+        keys, values = last_entries(key.take(), value.take())
+        column = np.empty(keys.size, np.int32)
+        for first in range(0, keys.size, BLOCK):
+            column[first : first + BLOCK] = keys[first : first + BLOCK] % width
+        return Factor(parents, np.searchsorted(keys, np.arange(rows + 1) * width), column, values)
+
+    def _entries(
+        self, parameter: Node, axes: Sequence[str], shape: tuple[int, ...], tag: str
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield the places that entries name, as numbers, and what they say there."""
+        yield from (self._entry(entry, axes, shape, tag) for entry in parameter.all("Entry"))
+        values = [self.value[axis] for axis in axes]
+        for piece, data in parameter.data():
+            entries = read_piece(self.path, piece, data, values, tag)
+            found = None if entries is None else expand(entries, shape)
+            if found is None:
+                nodes = [node for node in parameter.nodes(piece, data) if node.tag == "Entry"]
+                found = (self._entry(node, axes, shape, tag) for node in nodes)
+            yield from found
 
     def _entry(self, entry: Node, axes: Sequence[str], shape: tuple[int, ...], tag: str) -> tuple[Array, Array]:
         """Return the places that an entry names, as numbers, and what it says there."""
@@ -299,10 +341,10 @@ class _Reader:
         for axis, word in zip(axes, words, strict=True):
             if word in ("*", "-"):
                 place.append(np.arange(self.size[axis]))
-            elif word in self.value[axis]:
-                place.append(np.array([self.value[axis].index(word)]))
+            elif self.value[axis].number(word) >= 0:
+                place.append(np.array([self.value[axis].number(word)]))
             else:
-                entry.fail(f"{short_line(word)!r} is no value of {axis}; expected one of {_few(self.value[axis])}")
+                entry.fail(f"{short_line(word)!r} is no value of {axis}; expected one of {self.value[axis].few()}")
         key = np.zeros((1,) * len(axes), np.int64)
         for i, (values, size) in enumerate(zip(place, shape, strict=True)):
             key = key * size + values.reshape([-1 if j == i else 1 for j in range(len(axes))])
@@ -332,33 +374,30 @@ class _Reader:
         return numbers
 
 
-def _values(node: Node, letter: str) -> tuple[str, ...]:
+def _values(node: Node, letter: str) -> Values:
     """Return the values of a variable: their names, or letters with numbers."""
     count = node.all("NumValues")
     if not count:
         names = tuple(node.get("ValueEnum").text.split())
         if not names or len(set(names)) != len(names):
             node.fail("the values are empty, or one is there twice; expected different names")
-        return names
+        return Values(names)
     text = count[0].text.strip()
     if not (text.isascii() and text.isdecimal() and 0 < int(text) < 10**8):
         count[0].fail(f"the number of values is {short_line(text)!r}; expected a whole number over 0")
-    return tuple(f"{letter}{i}" for i in range(int(text)))
+    return Values(letter=letter, count=int(text))
 
 
-def _products(values: Sequence[tuple[str, ...]]) -> list[str]:
+def _products(values: Sequence[Values]) -> list[str]:
     texts = [""]
     for one in values:
         texts = [f"{text}, {name}" if text else name for text in texts for name in one]
     return texts
 
 
-def _few(values: tuple[str, ...]) -> str:
-    return ", ".join(values[:10]) + (f" and {len(values) - 10} more" if len(values) > 10 else "")
-
-
 def write_pomdpx(path: Path, thing: Storable) -> None:
     """Write a model at the belief that its weights are."""
     assert isinstance(thing, UMDP)
     model, names = at_belief(thing)
-    write_text(path, pomdpx(model, model.weight, description=OURS + json.dumps(names), keep=names["discount"] is None))
+    pieces = pomdpx_pieces(model, model.weight, description=OURS + json.dumps(names), keep=names["discount"] is None)
+    write_pieces(path, pieces)

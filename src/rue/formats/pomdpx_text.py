@@ -15,7 +15,7 @@ is lost. Where some choice need not end, the discount is the one given, and the 
 *Actions.* Each state of the file has every action. One that the model does not have there does what the first one does.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -25,6 +25,7 @@ from rue.model import UMDP
 
 # The discount of models that need not end.
 ALMOST_ONE = 0.999999
+STATES = 1 << 12  # that are written at a time
 
 
 def discount_of(model: UMDP, otherwise: float = ALMOST_ONE) -> float:
@@ -51,38 +52,43 @@ def pomdpx(
     description: str = "A UMDP at a fixed belief",
     keep: bool = False,
 ) -> str:
-    """Return the text of the file; `keep` its rows as they are also where a discount could stand for a part of them."""
+    """Return the text of the file (see `pomdpx_pieces`)."""
+    return "".join(pomdpx_pieces(model, belief, potential, otherwise, description, keep))
+
+
+def pomdpx_pieces(
+    model: UMDP,
+    belief: Array,
+    potential: Array | None = None,
+    otherwise: float = ALMOST_ONE,
+    description: str = "A UMDP at a fixed belief",
+    keep: bool = False,
+) -> Iterator[str]:
+    """Yield the text of the file in pieces; `keep` its rows also where a discount could stand for a part."""
     graph = model.graph
     actions = int(graph.action.max(initial=0)) + 1
     discount = otherwise if keep else discount_of(model, otherwise)
-    start = ["0"] * graph.states
-    start[graph.initial] = "1"
-    parts = [
-        '<?xml version="1.0" encoding="UTF-8"?>\n<pomdpx version="1.0" id="rue">',
-        f"<Description>{escape(description)}</Description>\n<Discount>{discount!r}</Discount>",
-        "<Variable>",
-        _state_variable("state", graph.states, observed=True),
-        _state_variable("sample", model.samples, observed=False),
-        f'<ActionVar vname="action"><NumValues>{actions}</NumValues></ActionVar>\n<RewardVar vname="reward"/>',
-        "</Variable>",
-        "<InitialStateBelief>",
-        _table("state_0", "null", [_entry("-", start)]),
-        _table("sample_0", "null", [_entry("-", _numbers(belief / belief.sum()))]),
-        "</InitialStateBelief>",
-        "<StateTransitionFunction>",
-        _table(
-            "state_1",
-            "action state_0 sample_0",
-            _transitions(model, actions, model.prob if keep else probabilities(model)),
-        ),
-        _table("sample_1", "sample_0", [_entry("- -", ["identity"])]),
-        "</StateTransitionFunction>",
-        "<RewardFunction>",
-        _table("reward", "action state_0 sample_0", _rewards(model, rewards(model, potential), actions), "Func"),
-        "</RewardFunction>",
-        "</pomdpx>\n",
-    ]
-    return "\n".join(parts)
+    prob, reward = model.prob if keep else probabilities(model), rewards(model, potential)
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<pomdpx version="1.0" id="rue">\n'
+    yield f"<Description>{escape(description)}</Description>\n<Discount>{discount!r}</Discount>\n<Variable>\n"
+    yield _state_variable("state", graph.states, observed=True)
+    yield _state_variable("sample", model.samples, observed=False)
+    yield f'<ActionVar vname="action"><NumValues>{actions}</NumValues></ActionVar>\n<RewardVar vname="reward"/>\n'
+    yield "</Variable>\n<InitialStateBelief>\n"
+    yield from _table("state_0", "null", [_entry(f"s{graph.initial}", ["1"])])
+    yield from _table("sample_0", "null", [_entry("-", _numbers(belief / belief.sum()))])
+    yield "</InitialStateBelief>\n<StateTransitionFunction>\n"
+    yield from _table("state_1", "action state_0 sample_0", _blocks(model, _transitions(model, actions, prob)))
+    yield from _table("sample_1", "sample_0", [_entry("- -", ["identity"])])
+    yield "</StateTransitionFunction>\n<RewardFunction>\n"
+    yield from _table("reward", "action state_0 sample_0", _blocks(model, _rewards(model, reward, actions)), "Func")
+    yield "</RewardFunction>\n</pomdpx>\n"
+
+
+def _blocks(model: UMDP, entries: Callable[[range], Iterator[str]]) -> Iterator[str]:
+    """Yield the entries of some states at a time."""
+    for first in range(0, model.graph.states, STATES):
+        yield "".join(entries(range(first, min(first + STATES, model.graph.states))))
 
 
 def _ending(model: UMDP) -> Array:  # [C, K]
@@ -110,54 +116,75 @@ def probabilities(model: UMDP) -> Array:  # [T, K]
     return np.asarray(model.prob * part / (1.0 - least))
 
 
-def _transitions(model: UMDP, actions: int, prob: Array) -> Iterator[str]:
-    """Yield an entry for each action and transition, with a number for each sample."""
+def _transitions(model: UMDP, actions: int, prob: Array) -> Callable[[range], Iterator[str]]:
+    """Return what yields an entry for each action and transition of some states, with a number for each sample."""
     graph = model.graph
-    for state in np.flatnonzero(graph.goal):
-        yield _entry(f"* s{state} * s{state}", ["1"])
-    for action, choice in every_action(model, actions):
-        for successor, row in _merged(model, choice, prob):
-            yield _entry(f"a{action} s{graph.choice_state[choice]} - s{successor}", _numbers(row))
+
+    def entries(states: range) -> Iterator[str]:
+        first, last = graph.choice_ptr[[states.start, states.stop]]
+        begin, end = graph.trans_ptr[[first, last]]
+        target, number = graph.successor[begin:end].tolist(), prob[begin:end].tolist()
+        ptr = (graph.trans_ptr[first : last + 1] - begin).tolist()
+        for state, own in choices_of_actions(model, actions, states):
+            if not own:
+                yield _entry(f"* s{state} * s{state}", ["1"])
+            for action, choice in enumerate(own):
+                rows = slice(ptr[choice - first], ptr[choice - first + 1])
+                for successor, row in _merged(target[rows], number[rows]):
+                    yield _entry(f"a{action} s{state} - s{successor}", map(repr, row))
+
+    return entries
 
 
-def _merged(model: UMDP, choice: int, prob: Array) -> Iterator[tuple[int, Array]]:
-    """Yield the successors of a choice and the probabilities of each, which may come more than once in the model."""
-    first, last = model.graph.trans_ptr[choice : choice + 2]
-    successor = model.graph.successor[first:last]
-    for state in np.unique(successor):
-        row = prob[first:last][successor == state].sum(axis=0)
-        if row.any():
-            yield int(state), row
+def _merged(target: list[int], prob: list[list[float]]) -> list[tuple[int, list[float]]]:
+    """Return the successors of a choice and the probabilities of each, which may come more than once in the model."""
+    found: dict[int, list[float]] = {}
+    for successor, row in zip(target, prob, strict=True):
+        found[successor] = [a + b for a, b in zip(found[successor], row, strict=True)] if successor in found else row
+    return sorted((successor, row) for successor, row in found.items() if any(row))
 
 
-def _rewards(model: UMDP, reward: Array, actions: int) -> Iterator[str]:
-    """Yield an entry for each action and state, with a number for each sample."""
-    for action, choice in every_action(model, actions):
-        yield _entry(f"a{action} s{model.graph.choice_state[choice]} -", _numbers(reward[choice]), "ValueTable")
+def _rewards(model: UMDP, reward: Array, actions: int) -> Callable[[range], Iterator[str]]:
+    """Return what yields an entry for each action of some states, with a number for each sample."""
+    ptr = model.graph.choice_ptr
+
+    def entries(states: range) -> Iterator[str]:
+        first, last = ptr[[states.start, states.stop]]
+        number = reward[first:last].tolist()
+        for state, own in choices_of_actions(model, actions, states):
+            for action, choice in enumerate(own):
+                yield _entry(f"a{action} s{state} -", map(repr, number[choice - first]), "ValueTable")
+
+    return entries
 
 
-def every_action(model: UMDP, actions: int) -> Iterator[tuple[int, int]]:
-    """Yield all actions at all states but goals, and the choice that each stands for."""
+def choices_of_actions(model: UMDP, actions: int, states: range) -> Iterator[tuple[int, list[int]]]:
+    """Yield some states, and the choice that each action stands for there; none at goals."""
     graph = model.graph
-    for state in np.flatnonzero(~graph.goal):
-        own = range(graph.choice_ptr[state], graph.choice_ptr[state + 1])
-        choice = {int(graph.action[c]): c for c in own}
-        for action in range(actions):
-            yield action, choice.get(action, own[0])
+    ptr = graph.choice_ptr[states.start : states.stop + 1].tolist()
+    action = graph.action[ptr[0] : ptr[-1]].tolist()
+    for i, state in enumerate(states):
+        first, last = ptr[i], ptr[i + 1]
+        if last - first in (0, actions):
+            yield state, list(range(first, last))
+        else:
+            choice = {action[c - ptr[0]]: c for c in range(first, last)}
+            yield state, [choice.get(one, first) for one in range(actions)]
 
 
 def _state_variable(name: str, values: int, observed: bool) -> str:
     names = f'vnamePrev="{name}_0" vnameCurr="{name}_1" fullyObs="{str(observed).lower()}"'
-    return f"<StateVar {names}><NumValues>{values}</NumValues></StateVar>"
+    return f"<StateVar {names}><NumValues>{values}</NumValues></StateVar>\n"
 
 
-def _table(name: str, parents: str, entries: Iterator[str] | list[str], kind: str = "CondProb") -> str:
-    head = f'<{kind}><Var>{name}</Var><Parent>{parents}</Parent><Parameter type="TBL">'
-    return "\n".join([head, *entries, f"</Parameter></{kind}>"])
+def _table(name: str, parents: str, entries: Iterable[str], kind: str = "CondProb") -> Iterator[str]:
+    yield f'<{kind}><Var>{name}</Var><Parent>{parents}</Parent><Parameter type="TBL">\n'
+    yield from entries
+    yield f"</Parameter></{kind}>\n"
 
 
-def _entry(instance: str, numbers: list[str], kind: str = "ProbTable") -> str:
-    return f"<Entry><Instance>{instance}</Instance><{kind}>{' '.join(numbers)}</{kind}></Entry>"
+def _entry(instance: str, numbers: Iterable[str], kind: str = "ProbTable") -> str:
+    return f"<Entry><Instance>{instance}</Instance><{kind}>{' '.join(numbers)}</{kind}></Entry>\n"
 
 
 def _numbers(values: Array) -> list[str]:

@@ -25,7 +25,7 @@ from rue._arrays import Array, pointers
 from rue._text import short_line
 from rue.errors import BadFile
 from rue.flat import Flat
-from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
+from rue.formats.assemble import Part, choice_of, flat_from_entries, has_repeated_target, put_together
 from rue.formats.drn import NO_NAME, PLAIN, numbered_actions
 from rue.formats.folders import write_folder
 from rue.formats.names import ENDING as NAMES
@@ -423,12 +423,11 @@ def _reward_lines(model: UMDP, sample: int, states: range) -> list[str]:
 def merged_targets(model: UMDP) -> UMDP:
     """Return the model with each target once in a choice; the same model if that is so already."""
     graph = model.graph
+    if not has_repeated_target(graph):
+        return model
     order = np.lexsort((graph.successor, graph.trans_choice))
     row, target = graph.trans_choice[order], graph.successor[order]
-    new = np.concatenate(([True], (np.diff(row) != 0) | (np.diff(target) != 0)))[: row.size]
-    if new.all():
-        return model
-    first = np.flatnonzero(new)
+    first = np.flatnonzero(np.concatenate(([True], (np.diff(row) != 0) | (np.diff(target) != 0))))
     flat = Flat(
         graph.choice_ptr, graph.action, pointers(np.bincount(row[first], minlength=graph.choices)), target[first],
         np.add.reduceat(model.prob[order], first, axis=0), model.cost,

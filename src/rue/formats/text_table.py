@@ -19,7 +19,8 @@ from rue._arrays import Array
 from rue._text import short_line
 from rue.errors import BadFile
 
-CHUNK = 1 << 22  # bytes; what is worked out about a chunk takes some twenty times as much
+CHUNK = 1 << 20  # bytes; what is worked out about a chunk takes some twenty times as much
+LONGEST = 1 << 26  # bytes of a line
 BLANK, NEWLINE = 32, 10
 LARGEST_WHOLE = 2**53
 MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -139,12 +140,7 @@ class Chunk:
 
     def numbers(self, index: Array, what: str, named: Mapping[str, float] | None = None) -> Array:
         """Return some words as finite numbers; they may be fractions, or names of numbers."""
-        start, end = self.start[index], self.end[index]
-        step = np.zeros(self.data.size + 1, np.int8)
-        step[start] = 1
-        step[end] -= 1
-        kept = np.where(np.cumsum(step[:-1], dtype=np.int8) > 0, self.data, BLANK).astype(np.uint8)
-        values = _plain_numbers(kept.tobytes())
+        values = plain_numbers(self._only(index).tobytes())
         if values.size != index.size:
             values = np.array([self._number(int(i), what, named or {}) for i in index], float)
         odd = np.flatnonzero(~np.isfinite(values))
@@ -152,6 +148,28 @@ class Chunk:
             i = int(index[odd[0]])
             self.fail(int(self.line[i]), f"{what} is {short_line(self.word(i))!r}; expected a finite number")
         return values
+
+    def plain(self, index: Array) -> Array | None:
+        """Return some words as numbers, if they are plain and finite ones."""
+        values = plain_numbers(self._only(index).tobytes())
+        return values if values.size == index.size and np.isfinite(values).all() else None
+
+    def decimals(self, index: Array) -> Array | None:
+        """Return some words as whole numbers, if they have nothing but digits, and not too many."""
+        if index.size == 0:
+            return np.empty(0, np.int64)
+        kept = self._only(index)
+        if not (((kept >= ord("0")) & (kept <= ord("9"))) | (kept == BLANK)).all():
+            return None
+        values = plain_numbers(kept.tobytes())
+        return values.astype(np.int64) if values.max() < LARGEST_WHOLE else None
+
+    def _only(self, index: Array) -> Array:
+        """Return the bytes of some words, and blanks for all others."""
+        step = np.zeros(self.data.size + 1, np.int8)
+        step[self.start[index]] = 1
+        step[self.end[index]] -= 1
+        return np.where(np.cumsum(step[:-1], dtype=np.int8) > 0, self.data, np.uint8(BLANK))
 
     def whole(self, index: Array, what: str, most: int = LARGEST_WHOLE) -> Array:
         """Return some words as whole numbers from 0 to `most`."""
@@ -180,7 +198,7 @@ def parse_number(word: str) -> float:
     return float(Fraction(word)) if "/" in word else float(word)
 
 
-def _plain_numbers(text: bytes) -> Array:
+def plain_numbers(text: bytes) -> Array:
     """Return the numbers in a text as far as it has nothing else."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -203,8 +221,8 @@ def read_chunks(path: Path, size: int | None = None) -> Iterator[Chunk]:
             while block := stream.read(size):
                 block = rest + block
                 cut = block.rfind(b"\n") + 1
-                if cut == 0 and len(block) > size:
-                    raise BadFile(f"{path}, line {first}: a line has more than {size} bytes; expected lines of text")
+                if cut == 0 and len(block) > LONGEST:
+                    raise BadFile(f"{path}, line {first}: a line has more than {LONGEST} bytes; expected lines of text")
                 whole, rest = block[:cut], block[cut:]
                 if whole:
                     yield Chunk(path, first, np.frombuffer(whole, np.uint8))

@@ -18,8 +18,8 @@ from rue.shrinking.improvement import best_draft, improved
 from rue.solution import Run
 
 # The part of the nodes beyond one for each state that is removed at a time, at most, and the factor after a success.
-# A number that was too large is divided.
-PART, FASTER, FEWER = 0.5, 2.0, 3
+# A number that was too large is divided. Smaller parts take longer, and often end with fewer nodes.
+PART, SMALL_PART, FASTER, FEWER = 0.5, 0.15, 2.0, 3
 # Controllers with more nodes are cut down by visits alone, to this part of their nodes, or to this many.
 MANY, CUT_PART = 800, 0.03
 # What may be lost, step by step, where a number of nodes is asked for.
@@ -42,16 +42,31 @@ def shrinking_to(chain: Chain, figure: float, least: int, run: Run) -> Iterator[
             yield smallest
 
 
-def shrinking(chain: Chain, target: float, least: int, run: Run) -> Iterator[Chain]:
+def shrinking_twice(chain: Chain, target: float, least: int, run: Run) -> Iterator[Chain]:
+    """Yield smaller and smaller controllers with figures up to `target`: on a fast way, then on one of small steps."""
+    start, fewest = chain, chain.policy.nodes
+    for smaller in shrinking(chain, target, least, run):
+        start = smaller if start.policy.nodes > MANY else start
+        fewest = smaller.policy.nodes
+        yield smaller
+    if fewest > least:
+        for smaller in shrinking(start, target, least, run, SMALL_PART):
+            if smaller.policy.nodes < fewest:
+                fewest = smaller.policy.nodes
+                yield smaller
+
+
+def shrinking(chain: Chain, target: float, least: int, run: Run, most_part: float = PART) -> Iterator[Chain]:
     """Yield smaller and smaller controllers with figures up to `target`, until one has `least` nodes or none is found.
 
-    Without a target, an infinite one, each is improved as far as it goes.
+    Without a target, an infinite one, each is improved as far as it goes. At most the part `most_part` is removed at a
+    time.
     """
     goal = target if np.isfinite(target) else 0.0
     for smaller in _cut_down(chain, target, least, run):
         chain = smaller
         yield chain
-    part = PART
+    part = most_part
     while chain.policy.nodes > least and not run.stop():
         belief = _belief(chain, run)
         order = _cheapest(chain, belief)
@@ -67,7 +82,7 @@ def shrinking(chain: Chain, target: float, least: int, run: Run) -> Iterator[Cha
                 break
         if not removed or found is None:
             return
-        part = min(PART, FASTER * removed / max(_extra(chain), 1))
+        part = min(most_part, FASTER * removed / max(_extra(chain), 1))
         chain = found
         run.iterations += 1
         yield chain
