@@ -41,8 +41,11 @@ FAMILIES: dict[str, tuple[Callable[[int], UMDP], float, float]] = {
     "glider 8 × 8": (partial(glider, 8), 0.05, 60),
     "glider 12 × 12": (partial(glider, 12), 0.10, 60),
     "glider 16 × 16": (partial(glider, 16), 0.15, 60),
+    "disaster 10 × 10": (partial(disaster, 10), 0.005, 1.5),
+    "disaster 15 × 15": (partial(disaster, 15), 0.005, 15),
     "disaster 20 × 20": (partial(disaster, 20), 0.02, 60),
     "disaster 30 × 30": (partial(disaster, 30), 0.20, 60),
+    "disaster 40 × 40": (partial(disaster, 40), math.nan, 60),
     "random, 20 states, K = 5": (partial(random_sparse, 20, 5), 0.10, 60),
     "random, 100 states, K = 10": (partial(random_sparse, 100, 10), 0.10, 60),
     "random, 300 states, K = 15": (partial(random_sparse, 300, 15), 0.10, 60),
@@ -87,11 +90,11 @@ def run(quick: bool = False) -> list[Table]:
 
 
 def cases(seeds: int, most: float) -> list[Case]:
-    """Return all solves, each seed of all families in turn."""
+    """Return all solves, each seed of all families in turn: first those with the hull, then those without."""
     limits = {name: min(seconds, most) for name, (_, _, seconds) in FAMILIES.items()}
     return [
         Case(name, seed, limits[name], with_hull)
-        for seed in range(seeds) for name in FAMILIES for with_hull in (False, True)
+        for with_hull in (True, False) for seed in range(seeds) for name in FAMILIES
     ]  # fmt: skip
 
 
