@@ -16,6 +16,8 @@ from rue import report
 from rue.average import USUAL_DISCOUNT
 from rue.cli.app import app
 from rue.judge import least_cost, policy_cost
+from rue.judge_kernels import System
+from rue.long_run import around_policy
 from rue.solution import Run
 
 DISCOUNTS = (0.5, 0.9, 0.99, 0.9999)
@@ -182,6 +184,42 @@ def test_a_start_mixture_is_known_well():
     model = machine(0.9999).build()
     solution = rue.solve(model, rue.Mixture(), bound=False)
     assert solution.average_error == rue.evaluate(model, solution.policy).average_error.max() < 0.01
+
+
+@pytest.mark.parametrize("off", [9e-9, -9e-9])
+def test_rows_that_sum_to_nearly_one(off):
+    """They are divided by their sums before there is an end, or the discount would be another one."""
+    transition, cost = np.full((1, 1, 1, 1), 1 + off), np.ones((1, 1, 1))
+    model = rue.UMDP.from_dense(transition, cost, average=0.9)
+    verdict = rue.evaluate(model, rue.Policy.stationary(model, [0, -1]))
+    assert (abs(verdict.value - 1) <= verdict.average_error).all()
+    assert (verdict.average_error < 1e-10).all()
+    ending = rue.UMDP.from_dense(transition, cost, discount=0.9)
+    verdict = rue.evaluate(ending, rue.Policy.stationary(ending, [0, -1]))
+    assert (abs(verdict.value - 10) <= verdict.error + 1e-13).all()
+
+
+def test_a_discount_too_near_to_one_proves_nothing():
+    """Where floating point cannot tell how long an episode lasts, figures are infinite, without a warning."""
+    model = machine(1 - 1e-15).build()
+    verdict = rue.evaluate(model, rue.Policy.stationary(model, [0, 1, -1]))
+    assert not verdict.judged.all()
+    assert np.isinf(verdict.average_error[~verdict.judged]).all() and verdict.at_most == np.inf
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bounds_allow_for_rounding(seed):
+    """Means of means of one number are that number, but for what rounding takes off or adds at each of them."""
+    random, nodes = np.random.default_rng(seed), 300
+    count = np.minimum(np.arange(nodes), 5)
+    target = np.concatenate([random.choice(i, count[i], replace=False) for i in range(nodes)])
+    prob = np.concatenate([random.dirichlet(np.ones(n), 3) for n in count if n], axis=1).T
+    row_ptr = np.append(0, np.cumsum(count))
+    system = System(row_ptr, target.astype(np.int32), np.ascontiguousarray(prob), np.zeros((nodes, 3)))
+    value = np.tile(random.random(3), (nodes + 1, 1))
+    around = around_policy(np.arange(nodes + 1), system, value, np.zeros_like(value))
+    assert (around.low[:-1] <= value[:-1]).all() and (value[:-1] <= around.high[:-1]).all()
+    assert (around.high - around.low)[:-1].max() < 1e-11
 
 
 def test_ways_in_agree():

@@ -197,7 +197,10 @@ def test_a_limit_leaves_samples_out():
     k = int(short.sample[0])
     assert k in (int(whole.belief.argmax()), int(whole.verdict.regret.argmax()))
     assert short.paid[:, 0] == pytest.approx(whole.paid[:, whole.sample.tolist().index(k)])
-    assert "were left out" in " ".join(short.lines())
+    text = " ".join(short.lines())
+    assert "were left out" in text
+    assert "all samples" not in text and "same probabilities" not in text  # one sample says nothing about the others
+    assert text.count("Too few samples were looked at to compare them.") == 2
     assert short.facts()["left_out"] == short.left_out
 
 
@@ -226,5 +229,17 @@ def test_what_was_not_judged_in_time_is_not_looked_at(monkeypatch):
     monkeypatch.setattr(explanation, "judge", lambda *_: dataclasses.replace(late, regret=np.full_like(regret, np.inf)))
     none = rue.explain(model, solution)
     assert none.sample.size == 0
-    assert none.lines()
+    assert "one action is the best" not in " ".join(none.lines())
     assert none.facts()["samples"] == []
+
+
+def test_nothing_is_said_of_samples_that_were_not_looked_at():
+    """Of more samples than are looked at, and where the policy misses the goal in all of them."""
+    builder = rue.Builder(MOST_SAMPLES + 3)
+    builder.add("a", "go", {"goal": 1.0}, cost=1.0).add("a", "stay", {"a": 1.0}, cost=1.0)
+    model = builder.goal("goal").build()
+    best = " ".join(rue.explain(model, rue.Policy.stationary(model, [0, -1])).lines())
+    assert f"one action is the best in the {MOST_SAMPLES} samples that were looked at." in best
+    assert f"tells the {MOST_SAMPLES} samples that were looked at apart" in best
+    lost = " ".join(rue.explain(model, rue.Policy.stationary(model, [1, -1])).lines())
+    assert "one action is the best" not in lost and "same probabilities" not in lost

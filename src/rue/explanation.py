@@ -208,6 +208,20 @@ class Explanation:
     def _samples(self, samples: Sequence[int] | Array) -> str:
         return f"sample{'' if len(samples) == 1 else 's'} {listed(self._names(samples), MOST_NAMES)}"
 
+    @property
+    def _why_not_compared(self) -> str:
+        """Why nothing can be said about differences between samples, if so."""
+        if self.sample.size <= 1 < self.model.samples:
+            return "Too few samples were looked at to compare them."
+        if np.isinf(self.verdict.regret[self.sample]).all():
+            return "The regret is infinite in each sample that was looked at, so visits are not known."
+        return ""
+
+    def _looked_at(self, every: str) -> str:
+        """Return the samples that were looked at in words; if these are all, with `every` for an article."""
+        number = self.sample.size
+        return f"{every} samples" if number == self.model.samples else f"the {number} samples that were looked at"
+
     def _belief_in_words(self) -> list[str]:
         verdict = self.verdict
         worst = self._samples([verdict.worst_sample])
@@ -235,8 +249,10 @@ class Explanation:
         return lines
 
     def _disputes_in_words(self) -> list[str]:
+        if self._why_not_compared:
+            return [self._why_not_compared]
         if not self.disputes:
-            return ["In every state that the policy visits, one action is the best in all samples."]
+            return [f"In every state that the policy visits, one action is the best in {self._looked_at('all')}."]
         lines = []
         for one in self.disputes:
             groups = "; ".join(f"{self._action(action)} in {self._samples(samples)}" for action, samples in one.best)
@@ -248,8 +264,11 @@ class Explanation:
         return lines
 
     def _evidence_in_words(self) -> list[str]:
+        if self._why_not_compared:
+            return [self._why_not_compared]
         if not self.evidence:
-            return ["No outcome that the policy sees tells the samples apart: all have the same probabilities."]
+            which = self._looked_at("the")
+            return [f"No outcome that the policy sees tells {which} apart: all have the same probabilities."]
         lines = []
         for one in self.evidence:
             high, low = one.probability

@@ -12,8 +12,12 @@ from numpy.typing import ArrayLike
 
 from rue._arrays import Array, pointers
 from rue._check import in_all, index_array, number_array, real_number
+from rue._rounding import UNIT_ROUNDOFF
 from rue.errors import BadInput
 from rue.units import PLAIN, Units
+
+# Rows are accepted when they sum to one within this, and then divided by their sum.
+ROW_TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +119,24 @@ def discounted(flat: Flat, discount: float) -> Flat:
         choice_ptr=np.append(flat.choice_ptr, flat.choice_ptr[-1]),
         trans_ptr=flat.trans_ptr + np.arange(flat.trans_ptr.size),
         successor=np.insert(flat.successor, ends, flat.choice_ptr.size - 1),
-        prob=np.insert(flat.prob * discount, ends, 1 - discount, axis=0),
+        prob=np.insert(_divided_rows(flat) * discount, ends, 1 - discount, axis=0),
         state_label=None if flat.state_label is None else (*flat.state_label, end),
     )
+
+
+def _divided_rows(flat: Flat) -> Array:
+    """Return the probabilities, rows divided by their sums where these are nearly one; others are refused later.
+
+    Once there is an end, what a row lacks would change the discount.
+    """
+    prob, length = flat.prob, np.diff(flat.trans_ptr)
+    if length.min(initial=1) < 1 or not length.size:
+        return prob
+    total = np.add.reduceat(prob, flat.trans_ptr[:-1], axis=0)
+    off = np.abs(total - 1)
+    if not (off > 2 * UNIT_ROUNDOFF * (int(length.max()) + 4)).any():
+        return prob
+    return np.asarray(prob / np.repeat(np.where(off <= ROW_TOLERANCE, total, 1.0), length, axis=0))
 
 
 def new_name(name: str, known: tuple[str, ...] | None) -> str:

@@ -111,9 +111,10 @@ class Evaluation:
         if units == PLAIN:
             return self
         value, optimal = (read_only(units.figure(cost)) for cost in (self.value, self.optimal))
-        finite = self.value[np.isfinite(self.value)]
-        rounding = 4 * UNIT_ROUNDOFF * (units.offset + float(finite.max(initial=0.0)))
-        return replace(self, value=value, optimal=optimal, error=self.error + rounding)
+        largest = float(self.value.max(initial=0.0, where=np.isfinite(self.value)))
+        rounding = 4 * UNIT_ROUNDOFF * (units.offset + largest)
+        away = read_only(self.average_error + rounding * units.average)
+        return replace(self, value=value, optimal=optimal, error=self.error + rounding, average_error=away)
 
     @property
     def value_of_knowing(self) -> Array:  # [K]
@@ -322,12 +323,12 @@ def _cost_of(rows: "_Chain", samples: slice, run: Run) -> PolicyCost:
             unknown = np.full(min(BLOCK, samples.stop - first), np.inf)
             return unknown, unknown, unknown
         known = np.isfinite(epsilon)
-        error = np.where(known, epsilon, 0.0) * rows.at_start(weight)
+        value, epsilon, weight = (np.where(known, array, 0.0) for array in (value, epsilon, weight))
+        error, found = epsilon * rows.at_start(weight), rows.at_start(value)
         error[proper & ~known] = np.inf
-        found = rows.at_start(np.where(known, value, 0.0))
         away = np.zeros(found.size)
         if rows.model.units.average:
-            around = around_policy(rows.part_ptr, system, *np.where(known, (value, epsilon * weight), 0.0))
+            around = around_policy(rows.part_ptr, system, value, epsilon * weight)
             away = np.where(known, away_from(found, rows.at_start(around.low), rows.at_start(around.high)), np.inf)
         return np.where(proper & known, found, np.inf), error, away
 
@@ -362,8 +363,7 @@ def _cost_of_part(model: UMDP, samples: slice, seconds: float, key: str, *fields
 
 def _each_block(work: Callable[[int], T], rows: "_Chain", samples: slice, threads: int) -> list[T]:
     """Call `work` with the first sample of each block, in threads if the chain is long; return the results in order."""
-    threads = threads if rows.outcomes.node.size >= SMALL else 1
-    return each(work, range(samples.start, samples.stop, BLOCK), threads)
+    return each(work, range(samples.start, samples.stop, BLOCK), threads if rows.outcomes.node.size >= SMALL else 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -363,11 +363,13 @@ def least_average(rows, prob, value, usable, low):
     """Fill in a lower bound on the average per step from each node on, in each sample (`long_run.py`).
 
     A part that cannot be left has the least value in it. One that can has the least mean of the bounds behind an exit
-    by a single choice; and of the values in it, if it has several nodes or a choice that stays.
+    by a single choice; and of the values in it, if it has several nodes or a choice that stays. What rounding may add
+    to a mean is taken off.
     """
     samples = prob.shape[1]
     mass = np.empty(samples)
     mean = np.empty(samples)
+    size = np.empty(samples)
     stays = np.empty(samples)
     leaves = np.empty(samples)
     for p in range(rows.part_ptr.size - 1):
@@ -382,15 +384,18 @@ def least_average(rows, prob, value, usable, low):
                 for k in range(samples):
                     mass[k] = 0.0
                     mean[k] = 0.0
+                    size[k] = 0.0
+                unit = UNIT_ROUNDOFF * (2 * (rows.trans_ptr[c + 1] - rows.trans_ptr[c]) + 8)
                 for j in range(rows.trans_ptr[c], rows.trans_ptr[c + 1]):
                     to = rows.target[j]
                     if rows.part[to] < p:
                         for k in range(samples):
                             mass[k] += prob[j, k]
                             mean[k] += prob[j, k] * low[to, k]
+                            size[k] += prob[j, k] * abs(low[to, k])
                 for k in range(samples):
                     if usable[c, k] and mass[k] > 0.0:
-                        leaves[k] = min(leaves[k], mean[k] / mass[k])
+                        leaves[k] = min(leaves[k], (mean[k] - unit * size[k] - UNDERFLOW) / mass[k])
                     if usable[c, k] and (mass[k] == 0.0 or end - begin > 1):
                         stays[k] = min(stays[k], value[i, k])
         for n in range(begin, end):

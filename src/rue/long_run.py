@@ -9,7 +9,7 @@ g is a mean of f over recurrent nodes. So if u ≤ P u at all nodes and u ≤ f 
 `judge_kernels.least_average` computes such a u, one number for each strongly connected component, and, from −f, a bound
 above. For the best average g* of a sample, u ≤ P_a u for all choices a is a bound below, since V* ≤ c + γ P V* for each
 policy. Above, choices that may be optimal with the discount will do: policies of these alone have averages of g* or
-more, and one of them has the values V*. `docs/bounds.md` has the proofs.
+more, and one of them has the values V*. `docs/mathematics.md` has the proofs.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,12 @@ import numpy as np
 from rue import judge_kernels as chain
 from rue import structure_kernels as reach
 from rue._arrays import Array, read_only
+from rue._rounding import UNIT_ROUNDOFF
 from rue.model import UMDP, Graph
 from rue.parts import BLOCK
 from rue.values import OptimalValues
 
-# More than rounding takes from a mean, as a part of the largest value.
+# More than rounding takes from means over start nodes and from differences, as a part of the largest number.
 ROUNDING = 1e-12
 
 
@@ -57,13 +58,14 @@ def around_policy(part_ptr: Array, system: chain.System, value: Array, error: Ar
 
 def away_from(value: Array, low: Array, high: Array) -> Array:
     """Return how far an average between two bounds may be from a value."""
-    return np.asarray(np.maximum(np.maximum(value - low, high - value), 0.0) + ROUNDING * np.abs(value))
+    largest = np.maximum(np.abs(value), np.maximum(np.abs(low), np.abs(high)))
+    return np.asarray(np.maximum(np.maximum(value - low, high - value), 0.0) + ROUNDING * largest)
 
 
 def away_from_best(model: UMDP, values: OptimalValues) -> Array:  # [K]
     """Return how far the best averages of the samples may be from their optimal values, at the initial state."""
     graph, away = model.graph, np.full(model.samples, np.inf)
-    rows = _rows(graph)
+    rows, rounding = _rows(graph), ROUNDING + UNIT_ROUNDOFF * int(np.diff(graph.trans_ptr).max(initial=0))
     for first in range(0, model.samples, BLOCK):
         block = slice(first, first + BLOCK)
         lower, upper = values.lower[:, block].copy(), values.upper[:, block].copy()
@@ -71,7 +73,8 @@ def away_from_best(model: UMDP, values: OptimalValues) -> Array:  # [K]
         upper[:, ~known] = lower[:, ~known]
         prob, cost = np.ascontiguousarray(model.prob[:, block]), model.cost[:, block]
         least = cost + np.add.reduceat(prob * lower[graph.successor], graph.trans_ptr[:-1], axis=0)
-        usable = least <= upper[graph.choice_state] * (1 + ROUNDING)
+        usable = least <= upper[graph.choice_state] * (1 + rounding)
+        usable[:, ~known] = True
         around = _around(rows, prob, (lower, upper), (np.ones_like(usable), usable))
         start = graph.initial
         found = away_from(values.value[start, block], around.low[start], around.high[start])

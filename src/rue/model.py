@@ -26,7 +26,7 @@ from rue._rounding import UNIT_ROUNDOFF
 from rue._text import plain
 from rue.average import averaged, check_alone, is_wanted
 from rue.errors import BadInput, argument
-from rue.flat import Flat, all_ends, discounted, figures_given, flat_from_dense
+from rue.flat import ROW_TOLERANCE, Flat, all_ends, discounted, figures_given, flat_from_dense
 from rue.horizon import finite_horizon
 from rue.reach_avoid import NEVER_ARRIVED, reach_avoid
 from rue.scenery import check_layout, check_scenery
@@ -34,8 +34,6 @@ from rue.structure import all_states_reach_goal, reaching_goal, surely_reaching,
 from rue.table import notebook_facts
 from rue.units import PLAIN, Units
 
-# Rows are accepted when they sum to one within this, and then divided by their sum.
-ROW_TOLERANCE = 1e-8
 LARGEST_COST = 1e100
 
 T = TypeVar("T")
