@@ -271,6 +271,12 @@ WRONG = {
     "a reward without a discount": (DOOR.replace("0.9", "1.0"), "and there is no discount below 1"),
     "UTF-16": (DOOR.encode("utf-16"), "line 1: text in UTF-16; expected UTF-8"),
     "damaged names": ("# rue: []\n" + DOOR, "line 1: the names are damaged"),
+    "names that are too deep": ("# rue: " + "[" * 100_000 + "\n" + DOOR, "line 1: the names are damaged"),
+    "names of no number of states": ('# rue: {"states": true}\n' + DOOR, "line 1: the names are damaged"),
+    "too many states": (
+        "discount: 0.9\nvalues: reward\nstates: 99999999\nactions: 99999999\nT: 0 : 0 : 0 1.0\n",
+        "99999999 states and 99999999 actions would take",
+    ),
 }  # fmt: skip
 
 

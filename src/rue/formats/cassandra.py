@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rue._arrays import Array, ranges, read_only
-from rue._check import in_all
+from rue._check import check_memory, in_all
 from rue._text import short_line
 from rue.errors import BadFile
 from rue.flat import Flat
@@ -27,7 +27,7 @@ from rue.formats.assemble import ROW_TOLERANCE, flat_from_entries
 from rue.formats.cassandra_tables import EVERY, Rules, Tables
 from rue.formats.cassandra_text import OURS
 from rue.formats.fixed_belief import at_belief, model_at_belief
-from rue.formats.names import check_names, label_fields
+from rue.formats.names import label_fields, parse_names
 from rue.formats.pomdpx_text import ALMOST_ONE, choices_of_actions, discount_of, probabilities
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import LONGEST, Growing
@@ -62,6 +62,8 @@ class _Reader:
         self.ours = _our_names(path)
         self.tables = Tables(path).read()
         self.states, self.actions = (self.tables.size[kind] for kind in ("states", "actions"))
+        what = f"{path}: {self.states} states and {self.actions} actions"
+        check_memory(what, 40.0 * self.states * self.actions)
         key, self.prob, line = self.tables.transition.last()
         # Choice x * A + a is action a in state x.
         self.ptr = np.searchsorted(key, np.arange(self.states * self.actions + 1) * self.states)
@@ -150,7 +152,7 @@ class _Reader:
     def _written(self) -> tuple[Array, Array]:
         """Return what is seen in each state, and the state for each sample and state of the model, as rue wrote it."""
         states = self.ours.get("states")
-        if not isinstance(states, int) or states < 1 or self.states % states:
+        if type(states) is not int or states < 1 or self.states % states:
             raise BadFile(f"{self.path}, line 1: the names are damaged; expected those of {self.states} states")
         samples = self.states // states
         place = np.arange(self.states).reshape(states, samples).T
@@ -310,11 +312,7 @@ def _our_names(path: Path) -> Mapping[str, Any]:
             parts.append(line.removeprefix(OURS).strip(b"\r\n"))
     if not parts:
         return {}
-    try:
-        names = json.loads(b"".join(parts))
-    except ValueError:
-        names = None
-    return check_names(f"{path}, line 1", names)
+    return parse_names(f"{path}, line 1", b"".join(parts))
 
 
 def write_cassandra(path: Path, thing: Storable) -> None:
