@@ -111,8 +111,7 @@ class _Reader:
     def _flat(self, seen: Array, place: Array, state_of: Array) -> Flat:
         """Return flat arrays with rewards for costs, made of some states at a time."""
         samples, states = place.shape
-        rewards = self._rewards(seen)
-        by_choice = rewards.size == self.ptr.size - 1
+        rewards, by_choice = self._rewards(seen)
         index = [Growing(np.int32) for _ in range(4 if samples > 1 else 3)]
         probs, paid = Growing(np.float64), np.zeros((states * self.actions, samples))
         step = max(BLOCK // (self.actions * samples), 1)
@@ -239,8 +238,11 @@ class _Reader:
                 f"{in_all(wrong.size, 'choice')}"
             )
 
-    def _rewards(self, seen: Array) -> Array:
-        """Return the reward of each choice, or of each transition if it matters where that leads: by the last rule."""
+    def _rewards(self, seen: Array) -> tuple[Array, bool]:
+        """Return the reward of each choice by the last rule, and true.
+
+        If it matters where a choice leads, return the reward of each transition, and false.
+        """
         rules = self.tables.rules()
         by_choice = bool((rules.address[:, 2:] == EVERY).all())
         reward = np.zeros(self.ptr.size - 1 if by_choice else self.target.size)
@@ -257,7 +259,7 @@ class _Reader:
                 reward[choice] = rules.figure[rule]  # the last one counts where a choice comes again
             else:
                 self._reward_entries(reward, rules, (rule, choice), seen)
-        return reward
+        return reward, by_choice
 
     def _reward_entries(self, reward: Array, rules: Rules, pair: tuple[Array, Array], seen: Array) -> None:
         """Fill in the reward of each transition of some choices, each by a rule, that the rule fits."""
