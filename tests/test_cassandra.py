@@ -158,6 +158,22 @@ def test_a_file_without_observations_is_an_mdp(tmp_path):
     assert values(rue.load(written(tmp_path, {"n.pomdp": same}) / "n.pomdp")) == [3]
 
 
+def test_rewards_of_next_states_where_there_are_as_many_transitions_as_choices(tmp_path):
+    """State 2 is never reached and leads nowhere; state 0 leads to two, and one of them pays."""
+    text = """discount: 0.9
+values: reward
+states: 3
+actions: 1
+start: 0
+T: 0 : 0
+0.5 0.5 0
+T: 0 : 1 : 1 1.0
+R: 0 : 0 : 1 8
+"""
+    model = rue.load(written(tmp_path, {"m.pomdp": text}) / "m.pomdp")
+    assert reward_values(model) == pytest.approx([4 / (1 - 0.45)], abs=1e-9)
+
+
 def test_a_reset_goes_back_to_the_start(tmp_path):
     text = DOOR.replace("start: 0.5 0.5 0.0", "start: out-red") + "T: blue : out-red reset\n"
     model = rue.load(written(tmp_path, {"m.pomdp": text}) / "m.pomdp")
@@ -271,6 +287,12 @@ WRONG = {
     "a reward without a discount": (DOOR.replace("0.9", "1.0"), "and there is no discount below 1"),
     "UTF-16": (DOOR.encode("utf-16"), "line 1: text in UTF-16; expected UTF-8"),
     "damaged names": ("# rue: []\n" + DOOR, "line 1: the names are damaged"),
+    "names that are too deep": ("# rue: " + "[" * 100_000 + "\n" + DOOR, "line 1: the names are damaged"),
+    "names of no number of states": ('# rue: {"states": true}\n' + DOOR, "line 1: the names are damaged"),
+    "too many states": (
+        "discount: 0.9\nvalues: reward\nstates: 99999999\nactions: 99999999\nT: 0 : 0 : 0 1.0\n",
+        "99999999 states and 99999999 actions would take",
+    ),
 }  # fmt: skip
 
 

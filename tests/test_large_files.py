@@ -1,5 +1,8 @@
 """POMDPX and Cassandra's files are read in blocks by numpy: the same as word by word, with the same messages."""
 
+import warnings
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -37,6 +40,29 @@ def test_tables_that_are_left_out_are_read_with_all_that_others_write(tmp_path, 
     for text in (test_pomdpx.DOOR, test_pomdpx.DOOR.replace("<Entry><Inst", "<Entry>\n<!-- why --><Inst", 3)):
         model = rue.load(written(tmp_path, {"m.pomdpx": text}) / "m.pomdpx")
         assert test_pomdpx.reward_values(model) == pytest.approx([test_pomdpx.KNOWN] * 2, abs=1e-6)
+
+
+def test_tables_in_comments_are_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(xml_tree, "SMALL", 0)
+    entry = "<Entry><Instance>red out red -</Instance><ProbTable>1 0</ProbTable></Entry>"
+    table = f'<Parameter type="TBL">\n{entry}\n'
+    for comment in (f"<!-- {table}</Parameter> -->", f"<!-- {entry}</Parameter></CondProb><CondProb>{table} -->"):
+        text = test_pomdpx.DOOR.replace(entry[:37], comment + entry[:37])
+        assert comment in text
+        model = rue.load(written(tmp_path, {"m.pomdpx": text}) / "m.pomdpx")
+        assert test_pomdpx.reward_values(model) == pytest.approx([test_pomdpx.KNOWN] * 2, abs=1e-6)
+
+
+def test_numbers_are_none_if_there_is_anything_else(monkeypatch):
+    assert text_table.plain_numbers(b"1 2\n3").tolist() == [1, 2, 3]
+    assert text_table.plain_numbers(b"1 2 3 e").size == 0
+
+    def as_older_numpy(text, sep):
+        warnings.warn("it could not be read to its end", DeprecationWarning, stacklevel=2)
+        return np.ones(3)
+
+    monkeypatch.setattr(np, "fromstring", as_older_numpy)
+    assert text_table.plain_numbers(b"1 2 3 e").size == 0
 
 
 def test_rows_of_numbers_and_lines_of_one_number(tmp_path, monkeypatch):

@@ -1,8 +1,11 @@
 """Large models: work in parts by workers, and what does not fit into memory."""
 
 import os
+import pickle
 import signal
 import sys
+import time
+from collections import OrderedDict
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
@@ -269,6 +272,22 @@ def test_a_worker_without_the_part_asks_for_it(model, solution, monkeypatch):
     with rue.Processes(1) as other:
         there = rue.evaluate(model, solution.policy, executor=other, cache=cache)
     np.testing.assert_array_equal(there.regret, np.array(solution.regret))
+
+
+def count_samples(model, samples, seconds):
+    """The work of a task that only looks at what it was given."""
+    return len(range(model.samples)[samples])
+
+
+def test_threads_of_a_worker_keep_what_they_need(monkeypatch):
+    """Where there is room for one part, and two threads have different ones."""
+    monkeypatch.setattr(parts, "_kept", OrderedDict())
+    monkeypatch.setattr(parts, "machine_memory", lambda: time.sleep(1e-3) or 0.0)
+    few = rue.domains.Disaster(width=4, height=4, seed=2).sample(2, seed=2)
+    sent = pickle.dumps(_as_sent(few, slice(0, 2)))
+    tasks = [parts._Task(slice(0, 2), name, sent, count_samples, (), 1.0) for name in "abcd" * 10]
+    with ThreadPoolExecutor(4) as executor:
+        assert list(executor.map(parts._perform, tasks)) == [(slice(0, 2), 2)] * len(tasks)
 
 
 def test_no_time(model):

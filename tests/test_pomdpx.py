@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rue
+from rue import _check
 from tests.foreign import assert_same, named_models, refusal, written
 from tests.test_sarsop import read as read_apart
 
@@ -169,6 +170,8 @@ def test_the_value_at_the_belief_is_that_of_backward_induction(seed, tmp_path_fa
 
 
 SWITCH = DOOR.replace("<ProbTable>identity", "<ProbTable>0.9 0.1 0.1 0.9")
+MANY = '<StateVar vnamePrev="x{0}" vnameCurr="y{0}" fullyObs="true"><NumValues>99999999</NumValues></StateVar>'
+
 WRONG = {
     "a hidden mode that switches": (SWITCH, "line 8: the hidden variable key_0 changes; expected one that never does"),
     "no XML": ("hello", "line 1: no XML"),
@@ -196,6 +199,22 @@ WRONG = {
     "an odd belief": (DOOR.replace(">uniform<", ">0.5 0.4<"), "line 8: the initial belief of key_0 sums to 0.9"),
     "no table": (DOOR.replace("<Var>tried_1", "<Var>tried_9"), "has 0 tables for tried_1"),
     "no number of values": (DOOR.replace(">2</NumValues>", ">x</NumValues>"), "line 7: the number of values is 'x'"),
+    "a number of thousands of digits": (
+        DOOR.replace(">2</NumValues>", ">" + "9" * 5000 + "</NumValues>"), "line 7: the number of values is '999",
+    ),
+    "a discount that is too large": (
+        DOOR.replace(">0.9<", ">1" + "0" * 400 + "/7<"), "line 4: the discount is '1000"
+    ),
+    "a fraction that is too large": (
+        DOOR.replace("1 0 1 0", "1 0 1 1" + "0" * 400 + "/7"), "line 23: '1 0 1 1000",
+    ),
+    "names that are too deep": (
+        DOOR.replace("keys and a door", "rue: " + "[" * 100_000), "line 3: the names are damaged"
+    ),
+    "too many states": (
+        DOOR.replace("</StateVar>\n", "</StateVar>\n" + "".join(map(MANY.format, range(3))), 1),
+        "2 actions and 2 samples would take",
+    ),
     "no next state": (DOOR.replace("<Entry><Instance>* s1", "<Entry><Instance>s0 s1"), "leads nowhere"),
 }  # fmt: skip
 
@@ -205,3 +224,10 @@ def test_what_is_wrong_is_told_in_one_line(text, told, tmp_path):
     message = refusal(written(tmp_path, {"m.pomdpx": text}) / "m.pomdpx")
     assert message.startswith(str(tmp_path / "m.pomdpx"))
     assert told in message
+
+
+def test_an_entry_for_too_many_places_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_check, "machine_memory", lambda: 1e6)
+    text = DOOR.replace("<NumValues>2<", "<NumValues>1000<").replace("<Instance>* s1<", "<Instance>- -<")
+    text = text.replace("<ProbTable>1.0<", "<ProbTable>uniform<")
+    assert "an entry for 1000000 places would take 24 MB" in refusal(written(tmp_path, {"m.pomdpx": text}) / "m.pomdpx")

@@ -8,6 +8,7 @@ worker was lost is done again, and what no worker does is done in this process.
 """
 
 import pickle
+import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
@@ -164,11 +165,13 @@ def part_of(graph: Graph, prob: Array, cost: Array, known: dict[str, Any]) -> UM
 
 
 _kept: OrderedDict[str, UMDP] = OrderedDict()  # of a worker: the models and parts that it has, the last used at the end
+_keeping = threading.Lock()  # a Dask worker does as many tasks at once as it has threads
 
 
 def _perform(task: _Task) -> tuple[slice, Any]:
     """Do the work of a task: what a worker does."""
-    found = _samples_of(task)
+    with _keeping:
+        found = _samples_of(task)
     return task.part, _Missing() if found is None else task.work(*found, task.seconds, *task.arguments)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rue._arrays import Array, ranges, read_only
-from rue._check import in_all
+from rue._check import check_memory, in_all
 from rue._text import short_line
 from rue.errors import BadFile
 from rue.flat import Flat
@@ -27,7 +27,7 @@ from rue.formats.assemble import ROW_TOLERANCE, flat_from_entries
 from rue.formats.cassandra_tables import EVERY, Rules, Tables
 from rue.formats.cassandra_text import OURS
 from rue.formats.fixed_belief import at_belief, model_at_belief
-from rue.formats.names import check_names, label_fields
+from rue.formats.names import label_fields, parse_names
 from rue.formats.pomdpx_text import ALMOST_ONE, choices_of_actions, discount_of, probabilities
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import LONGEST, Growing
@@ -62,6 +62,8 @@ class _Reader:
         self.ours = _our_names(path)
         self.tables = Tables(path).read()
         self.states, self.actions = (self.tables.size[kind] for kind in ("states", "actions"))
+        what = f"{path}: {self.states} states and {self.actions} actions"
+        check_memory(what, 40.0 * self.states * self.actions)
         key, self.prob, line = self.tables.transition.last()
         # Choice x * A + a is action a in state x.
         self.ptr = np.searchsorted(key, np.arange(self.states * self.actions + 1) * self.states)
@@ -109,8 +111,7 @@ class _Reader:
     def _flat(self, seen: Array, place: Array, state_of: Array) -> Flat:
         """Return flat arrays with rewards for costs, made of some states at a time."""
         samples, states = place.shape
-        rewards = self._rewards(seen)
-        by_choice = rewards.size == self.ptr.size - 1
+        rewards, by_choice = self._rewards(seen)
         index = [Growing(np.int32) for _ in range(4 if samples > 1 else 3)]
         probs, paid = Growing(np.float64), np.zeros((states * self.actions, samples))
         step = max(BLOCK // (self.actions * samples), 1)
@@ -150,7 +151,7 @@ class _Reader:
     def _written(self) -> tuple[Array, Array]:
         """Return what is seen in each state, and the state for each sample and state of the model, as rue wrote it."""
         states = self.ours.get("states")
-        if not isinstance(states, int) or states < 1 or self.states % states:
+        if type(states) is not int or states < 1 or self.states % states:
             raise BadFile(f"{self.path}, line 1: the names are damaged; expected those of {self.states} states")
         samples = self.states // states
         place = np.arange(self.states).reshape(states, samples).T
@@ -237,8 +238,11 @@ class _Reader:
                 f"{in_all(wrong.size, 'choice')}"
             )
 
-    def _rewards(self, seen: Array) -> Array:
-        """Return the reward of each choice, or of each transition if it matters where that leads: by the last rule."""
+    def _rewards(self, seen: Array) -> tuple[Array, bool]:
+        """Return the reward of each choice by the last rule, and true.
+
+        If it matters where a choice leads, return the reward of each transition, and false.
+        """
         rules = self.tables.rules()
         by_choice = bool((rules.address[:, 2:] == EVERY).all())
         reward = np.zeros(self.ptr.size - 1 if by_choice else self.target.size)
@@ -255,7 +259,7 @@ class _Reader:
                 reward[choice] = rules.figure[rule]  # the last one counts where a choice comes again
             else:
                 self._reward_entries(reward, rules, (rule, choice), seen)
-        return reward
+        return reward, by_choice
 
     def _reward_entries(self, reward: Array, rules: Rules, pair: tuple[Array, Array], seen: Array) -> None:
         """Fill in the reward of each transition of some choices, each by a rule, that the rule fits."""
@@ -310,11 +314,7 @@ def _our_names(path: Path) -> Mapping[str, Any]:
             parts.append(line.removeprefix(OURS).strip(b"\r\n"))
     if not parts:
         return {}
-    try:
-        names = json.loads(b"".join(parts))
-    except ValueError:
-        names = None
-    return check_names(f"{path}, line 1", names)
+    return parse_names(f"{path}, line 1", b"".join(parts))
 
 
 def write_cassandra(path: Path, thing: Storable) -> None:

@@ -316,7 +316,7 @@ class Tables:
             entries.add(np.array([address]) @ strides, np.array([number]), one.line)
             return
         count = math.prod(size for axis, size in enumerate(sizes) if axis >= len(address) or address[axis] < 0)
-        check_memory(f"a table of {count} numbers", 48.0 * count)
+        check_memory(f"{self.path}, line {one.line}: a table of {count} numbers", 48.0 * count)
         key = _places(address, sizes, strides)
         wide = sizes[len(address) :]  # what the numbers are for
         words = [] if one.rows else one.words[place:]
@@ -347,7 +347,7 @@ class Tables:
 def _is_number(word: str) -> bool:
     try:
         parse_number(word)
-    except (ValueError, ZeroDivisionError, OverflowError):
+    except ValueError:
         return False
     return True
 

@@ -123,7 +123,7 @@ def _read_placeholder(path: Path, number: int, line: str, named: dict[str, float
     name, _, value = (part.strip() for part in line.partition(":"))
     try:
         named[name] = parse_number(value)
-    except (ValueError, ZeroDivisionError, OverflowError):
+    except ValueError:
         raise BadFile(
             f"{path}, line {number}: the placeholder is {short_line(line)!r}; expected $name : number"
         ) from None
@@ -148,7 +148,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 def _our_names(path: Path, number: int, line: str) -> Mapping[str, Any]:
     try:
         ours = json.loads(line.removeprefix(OURS))
-    except ValueError:
+    except (RecursionError, ValueError):
         ours = None
     if not isinstance(ours, dict):
         raise BadFile(f"{path}, line {number}: the names are damaged; expected JSON after {OURS.strip()!r}")

@@ -23,7 +23,7 @@ from rue.errors import BadFile, BadInput
 from rue.flat import Flat
 from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
 from rue.formats.mat_file import read_mat
-from rue.formats.names import check_names, goals_of, label_fields, names_of
+from rue.formats.names import goals_of, label_fields, names_of, parse_names
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.writing import write_atomically
@@ -282,7 +282,7 @@ def read_matrices(path: Path, model: object) -> UMDP:
         states = flat.choice_ptr.size - 1
         names: Mapping[str, Any] = {}
         if NAMES in found:
-            names = check_names(str(path), json.loads(str(np.asarray(found[NAMES]).ravel()[0])))
+            names = parse_names(str(path), str(np.asarray(found[NAMES]).ravel()[0]))
         flat = replace(flat, initial=one_index("initial", int(found.get("initial", 0)), states), **label_fields(names))
         discount = float(found["discount"]) if "discount" in found else None
         _check_discount(discount)

@@ -25,10 +25,19 @@ def read_names(path: Path) -> Mapping[str, Any]:
     if not source.is_file():
         return {}
     try:
-        names = json.loads(source.read_text(encoding="utf-8"))
+        text = source.read_text(encoding="utf-8")
     except (OSError, ValueError):
+        text = ""
+    return parse_names(str(source), text)
+
+
+def parse_names(where: str, text: str | bytes) -> Mapping[str, Any]:
+    """Return names that rue wrote as JSON; refuse others."""
+    try:
+        names = json.loads(text)
+    except (RecursionError, ValueError):
         names = None
-    return check_names(str(source), names)
+    return check_names(where, names)
 
 
 def check_names(where: str, names: object) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ entry names is zero. `identity` and `uniform` stand for tables.
 """
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from rue._text import short_line
 from rue.flat import Flat
 from rue.formats.assemble import choice_of, flat_from_entries, last_entries
 from rue.formats.fixed_belief import at_belief, model_at_belief
-from rue.formats.names import check_names, label_fields
+from rue.formats.names import label_fields, parse_names
 from rue.formats.pomdpx_entries import Values, expand, read_piece
 from rue.formats.pomdpx_text import pomdpx_pieces
 from rue.formats.rue_file import Storable
@@ -110,21 +111,18 @@ class _Reader:
     def _our_names(self) -> dict[str, Any]:
         for node in self.root.all("Description"):
             if node.text.startswith(OURS):
-                try:
-                    found = json.loads(node.text.removeprefix(OURS))
-                except ValueError:
-                    found = None
-                return dict(check_names(f"{self.path}, line {node.line}", found))
+                return dict(parse_names(f"{self.path}, line {node.line}", node.text.removeprefix(OURS)))
         return {}
 
     def model(self) -> UMDP:
         """Return the model."""
-        states, actions = int(np.prod([one.size for one in self.observed])), self.action.size
+        states, actions = math.prod(one.size for one in self.observed), self.action.size
         samples = self.hidden.size if self.hidden else 1
+        what = f"{self.path}: {states} states, {actions} actions and {samples} samples"
+        check_memory(what, 40.0 * states * actions * samples)
         weight = self._weights(samples)
         initial = self._initial()
         factors = self._transitions()
-        check_memory(f"{states} states, {actions} actions and {samples} samples", 40.0 * states * actions * samples)
         flat = self._flat(factors, (states, actions, samples))
         self._check_rows(flat, states * actions)
         names = label_fields(self.ours) if self.ours else self._names()
@@ -179,7 +177,7 @@ class _Reader:
         node = self.root.get("Discount")
         try:
             value = parse_number(node.text.strip())
-        except (ValueError, ZeroDivisionError):
+        except ValueError:
             value = -1.0
         if not 0 < value <= 1:
             node.fail(f"the discount is {short_line(node.text)!r}; expected a number from 0 to 1")
@@ -302,8 +300,8 @@ class _Reader:
             if axis not in self.size:
                 node.fail(f"there is no variable {axis!r}; expected one of {', '.join(self.size)}")
         shape = tuple(self.size[axis] for axis in axes)
-        rows, width = int(np.prod(shape[:-1] if name else shape)), shape[-1] if name else 1
-        check_memory(f"a table of {rows} rows", 8.0 * rows)
+        rows, width = math.prod(shape[:-1] if name else shape), shape[-1] if name else 1
+        check_memory(f"{node.path}, line {node.line}: a table of {rows} rows", 8.0 * rows)
         parameter = node.get("Parameter")
         if parameter.attributes.get("type", "TBL") != "TBL":
             parameter.fail(f"a table of type {parameter.attributes['type']!r}; expected TBL")
@@ -345,6 +343,8 @@ class _Reader:
                 place.append(np.array([self.value[axis].number(word)]))
             else:
                 entry.fail(f"{short_line(word)!r} is no value of {axis}; expected one of {self.value[axis].few()}")
+        count = math.prod(values.size for values in place)
+        check_memory(f"{entry.path}, line {entry.line}: an entry for {count} places", 24.0 * count)
         key = np.zeros((1,) * len(axes), np.int64)
         for i, (values, size) in enumerate(zip(place, shape, strict=True)):
             key = key * size + values.reshape([-1 if j == i else 1 for j in range(len(axes))])
@@ -365,7 +365,7 @@ class _Reader:
             return np.eye(spans[0])
         try:
             numbers = np.array([parse_number(word) for word in table])
-        except (ValueError, ZeroDivisionError):
+        except ValueError:
             entry.fail(f"{short_line(' '.join(table))!r} is no table; expected numbers, identity or uniform")
         if numbers.size != int(np.prod(spans)):
             entry.fail(f"the table has {numbers.size} numbers; expected {int(np.prod(spans))}, one for each - together")
@@ -383,7 +383,7 @@ def _values(node: Node, letter: str) -> Values:
             node.fail("the values are empty, or one is there twice; expected different names")
         return Values(names)
     text = count[0].text.strip()
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 10**8):
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:20]) < 10**8):
         count[0].fail(f"the number of values is {short_line(text)!r}; expected a whole number over 0")
     return Values(letter=letter, count=int(text))
 

@@ -187,24 +187,27 @@ class Chunk:
             return named[word]
         try:
             return parse_number(word)
-        except (ValueError, ZeroDivisionError, OverflowError):
+        except ValueError:
             self.fail(int(self.line[index]), f"{what} is {short_line(word)!r}; expected a number")
 
 
 def parse_number(word: str) -> float:
-    """Return a number or a fraction such as 1/3."""
+    """Return a number or a fraction such as 1/3; raise `ValueError` for all else."""
     if "_" in word:  # Python reads 1_000, but no file means that
         raise ValueError(word)
-    return float(Fraction(word)) if "/" in word else float(word)
+    try:
+        return float(Fraction(word)) if "/" in word else float(word)
+    except (OverflowError, ZeroDivisionError):
+        raise ValueError(word) from None
 
 
 def plain_numbers(text: bytes) -> Array:
-    """Return the numbers in a text as far as it has nothing else."""
+    """Return the numbers in a text; none if it has anything else."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("error", DeprecationWarning)  # from a numpy that stops at the first other word
         try:
             return np.fromstring(text, sep=" ")
-        except ValueError:
+        except (DeprecationWarning, ValueError):
             return np.empty(0)
 
 

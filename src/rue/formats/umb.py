@@ -74,7 +74,7 @@ class Reader:
             )
         except KeyError as error:
             raise BadFile(f"{path}, {INDEX}: there is no {error}; expected a model in UMB") from None
-        except (ValueError, TypeError, AttributeError):
+        except (RecursionError, ValueError, TypeError, AttributeError):
             raise BadFile(f"{path}, {INDEX}: it is no JSON object of a model; expected a model in UMB") from None
         self._check_kind()
         self.names = self._names()

@@ -134,7 +134,7 @@ def read_tree(path: Path, left_out: str | None = None, unit: str = "") -> Node:
 
 def _leave_out(builder: _Builder, stream: IO[bytes], tag: str, unit: str) -> int:
     """Parse the file up to the last large element of a name, without what is in such elements; return how far."""
-    done = 0
+    done, seen = 0, None
     while (begin := _find(stream, f"<{tag}".encode(), done)) is not None:
         after, close = (_find(stream, end, begin) for end in (b">", f"</{tag}".encode()))
         if after is None or close is None or close < after:
@@ -143,7 +143,9 @@ def _leave_out(builder: _Builder, stream: IO[bytes], tag: str, unit: str) -> int
         builder.feed(stream.read(after + 1 - done))
         done = after + 1
         node = builder.open_nodes[-1]
-        if node.tag != tag or close - done < SMALL:  # it may be a part of a comment
+        # What was found may be a part of a comment, even one in such an element.
+        is_new, seen = node is not seen, node
+        if node.tag != tag or not is_new or close - done < SMALL:
             continue
         pieces, lines = _pieces(stream, (done, close), builder.parser.CurrentLineNumber, f"</{unit}>".encode())
         if pieces:
