@@ -37,7 +37,7 @@ def check_against_fractions(model: rue.UMDP, policy: rue.Policy, precision: floa
         if exact == INF:
             assert value[node, k] == INF and error[node, k] == 0
         else:
-            assert abs(float(exact) - value[node, k]) <= error[node, k] <= precision
+            assert abs(float(exact) - value[node, k]) <= error[node, k] <= precision * max(1.0, float(exact))
         kinds.add("improper" if exact == INF else "proper")
     return kinds
 

@@ -62,7 +62,7 @@ def test_vectors_are_regrets_of_controllers(model):
     if not graph.root_vectors()[0].size or model.graph.goal[model.graph.initial]:
         return
     before = graph.upper_at(graph.belief)
-    corners.add_corner_policy(graph)
+    corners.add_corner_policy(graph, Run())
     follow(graph, 2)
     assert graph.upper_at(graph.belief) <= before
     assert_true_regrets(graph)
@@ -74,7 +74,7 @@ def test_vectors_are_regrets_of_controllers(model):
 def test_both_lower_the_upper_bound(seed):
     model = dense(seed)
     first, corner, trials = started(model), started(model), started(model)
-    corners.add_corner_policy(corner)
+    corners.add_corner_policy(corner, Run())
     follow(trials, 5)
     belief = first.belief
     assert trials.upper_at(belief) < first.upper_at(belief)
@@ -125,7 +125,7 @@ def test_a_slot_of_a_given_policy_follows_it():
 def test_vectors_of_trials_stay_for_some_batches():
     model = dense(1)
     graph = started(model)
-    corners.add_corner_policy(graph)
+    corners.add_corner_policy(graph, Run())
     follow(graph, 1)
     belief = np.random.default_rng(1).dirichlet(np.ones(model.samples), 50)
     before = [graph.upper_at(b) for b in belief]
@@ -149,16 +149,28 @@ def test_no_corners_where_they_are_too_large(limit, monkeypatch):
     if limit == "numbers":
         monkeypatch.setattr(corners, "SWEEP_NUMBERS", 0.0)
     before = len(graph.policies)
-    corners.add_corner_policy(graph, 0.0 if limit == "time" else math.inf)
+    corners.add_corner_policy(graph, Run(rue.Limits(0.0 if limit == "time" else math.inf)))
     assert len(graph.policies) == before
+
+
+def test_no_corners_if_the_judge_has_no_time_for_them(monkeypatch):
+    """The estimate was too small: what is not judged in time is not added."""
+    graph = started(dense(2))
+    graph.policy_seconds = 0.0
+    monkeypatch.setattr(corners, "_seconds_of_node", lambda graph: 0.0)
+    before = (len(graph.policies), graph.arrays.vectors.at_state["number"].sum())
+    corners.add_corner_policy(graph, Run(rue.Limits(1e-6)))
+    assert (len(graph.policies), graph.arrays.vectors.at_state["number"].sum()) == before
+    corners.add_corner_policy(graph, Run())
+    assert len(graph.policies) > before[0]
 
 
 def test_fewer_beliefs_where_a_sweep_would_take_long(monkeypatch):
     graph = started(dense(3))
     monkeypatch.setattr(corners, "SWEEP_NUMBERS", 6000.0)
-    corners.add_corner_policy(graph)
+    corners.add_corner_policy(graph, Run())
     nodes = graph.policies[-1].nodes
     other = started(dense(3))
     monkeypatch.undo()
-    corners.add_corner_policy(other)
+    corners.add_corner_policy(other, Run())
     assert nodes < other.policies[-1].nodes

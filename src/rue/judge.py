@@ -256,7 +256,7 @@ def is_proper(model: UMDP, policy: Policy) -> Array:  # [K]
 
 def ends_from(model: UMDP, policy: Policy) -> Array:  # [N, K]
     """Return from which nodes of a controller a goal is reached with probability one, in each sample, exactly."""
-    rows = _Chain.build(model, policy, _every_node(policy))
+    rows = _Chain.build(model, policy, everywhere=True)
     ends = np.ones((policy.nodes, model.samples), bool)
     for first in range(0, model.samples, BLOCK):
         found = rows.reach_goals(first)[1]
@@ -264,33 +264,31 @@ def ends_from(model: UMDP, policy: Policy) -> Array:  # [N, K]
     return ends
 
 
-def node_values(model: UMDP, policy: Policy, threads: int = 1) -> tuple[Array, Array]:  # [N, K], [N, K]
+def node_values(model: UMDP, policy: Policy, run: Run | None = None) -> tuple[Array, Array]:  # [N, K], [N, K]
     """Return the expected cost from every node of a controller in each sample, and a bound on the error of each.
 
-    Infinite, with no error, where the policy may miss the goal from that node in that sample. Where it takes so long
-    that no bound can be computed in floating point, the cost is given as infinite, and so is the error.
+    Infinite, with no error, where the policy may miss the goal from that node in that sample. Both are infinite where
+    no bound can be computed in floating point, and in samples for which the run has no time.
     """
-    rows = _Chain.build(model, policy, _every_node(policy))
+    rows, run = _Chain.build(model, policy, everywhere=True), run or Run(threads=1)
     value, error = np.zeros((policy.nodes, model.samples)), np.zeros((policy.nodes, model.samples))
+    value[rows.outcomes.node] = error[rows.outcomes.node] = np.inf
 
     def work(first: int) -> None:
         ends = rows.reach_goals(first)[1]
-        found, found_error = _solve_nodes(rows, rows.load(first, ends), rows.live(first))
         columns = slice(first, first + ends.shape[1])
-        value[rows.outcomes.node, columns] = np.where(ends & np.isfinite(found_error), found, np.inf)
-        error[rows.outcomes.node, columns] = np.where(ends, found_error, 0.0)
+        with suppress(_OutOfTime):
+            found, found_error = _solve_nodes(rows, rows.load(first, ends), rows.live(first), run)
+            value[rows.outcomes.node, columns] = np.where(ends & np.isfinite(found_error), found, np.inf)
+            error[rows.outcomes.node, columns] = np.where(ends, found_error, 0.0)
 
-    _each_block(work, rows, slice(0, model.samples), threads)
+    _each_block(work, rows, slice(0, model.samples), run.threads)
     return value, error
 
 
 def visited_nodes(model: UMDP, policy: Policy) -> Array:
     """Return the nodes that can be visited in some sample, nearest to a goal first, goals left out."""
     return _explore(policy, _controller(model, policy), model.ever_live, policy.start_node)
-
-
-def _every_node(policy: Policy) -> Array:
-    return read_only(np.arange(check_policy(policy).nodes, dtype=np.int32))
 
 
 def policy_cost(model: UMDP, policy: Policy, run: Run) -> PolicyCost:
@@ -378,10 +376,10 @@ class _Chain:
     part_ptr: Array  # where each component begins; it leads only to itself, to earlier ones and to goals
 
     @classmethod
-    def build(cls, model: UMDP, policy: Policy, start: Array | None = None) -> "_Chain":
-        """Return the chain of the nodes that are visited from the start of the policy, or from other nodes."""
-        start = policy.start_node if start is None else start
+    def build(cls, model: UMDP, policy: Policy, everywhere: bool = False) -> "_Chain":
+        """Return the chain of the nodes that are visited from the start of the policy, or of all nodes."""
         controller, live = _controller(model, policy), model.ever_live
+        start = read_only(np.arange(policy.nodes, dtype=np.int32)) if everywhere else policy.start_node
         order = _explore(policy, controller, live, start)
         outcomes, _ = _outcomes_of(controller, live, order)
         sequence, part_ptr = components(outcomes.row_ptr, outcomes.target)
@@ -499,12 +497,12 @@ def _solve(rows: _Chain, system: chain.System, run: Run) -> tuple[Array, Array, 
     return guess.value, epsilon, guess.weight
 
 
-def _solve_nodes(rows: _Chain, system: chain.System, live: Array) -> tuple[Array, Array]:
+def _solve_nodes(rows: _Chain, system: chain.System, live: Array, run: Run) -> tuple[Array, Array]:
     """Return the value of each node and a bound on its error.
 
     The nodes that can be visited from a node are a chain of their own, so that only their ratios count.
     """
-    guess = _Guess.by_sweeps(rows, system, Run(threads=1))
+    guess = _Guess.by_sweeps(rows, system, run)
 
     def prove() -> Array:
         ratio = guess.ratio()

@@ -3,6 +3,7 @@
 What the graph is, and how its bounds are computed, is described in `belief_kernels.py`.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +24,7 @@ from rue.judge import node_values
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.potential import gap_below, safe_potential
+from rue.solution import Run
 from rue.values import OptimalValues
 
 # Likelihoods below this fraction of the largest count as zero, unless some regret is larger than that of the best
@@ -68,6 +70,7 @@ class BeliefGraph:
     out_of_time: Callable[[], object] = lambda: None  # asked between parts of long work
     policies: list[Policy] = field(default_factory=list)
     policy_bytes: int = 0
+    policy_seconds: float = 0.0  # that the regrets of all policies took
     offset: list[int] = field(default_factory=lambda: [0])  # where the nodes of each policy begin, as numbers
     favourites: Array = field(default_factory=lambda: np.zeros(0, np.int64))  # vectors that are never pruned
     visited: int = 0  # nodes of the last walk, which are listed in `order`
@@ -171,12 +174,16 @@ class BeliefGraph:
         own = self.potential.nbytes + self.gaps.gap.nbytes + 4 * self.order.nbytes
         return own + self.policy_bytes + self.other_bytes
 
-    def add_policy(self, policy: Policy, node: Array | None = None) -> None:
+    def add_policy(self, policy: Policy, node: Array | None = None, run: Run | None = None) -> None:
         """Add the regrets of a policy as vectors: from its start nodes, and from its best node at each state.
 
-        Those of a given list of nodes are never pruned.
+        Those of a given list of nodes are never pruned. Nothing is added if the run has no time for the regrets.
         """
-        regret, begin = self.regret_of(policy), self.offset[-1]
+        began = time.perf_counter()
+        regret, begin = self.regret_of(policy, run), self.offset[-1]
+        if run is not None and run.out_of_time():
+            return
+        self.policy_seconds += time.perf_counter() - began
         some = _best_nodes(policy, regret.mean(axis=1), self.model.graph.goal) if node is None else node
         self.make_room({VECTORS: self.in_blocks(some.size)})
         codes = -1 - begin - some
@@ -193,13 +200,13 @@ class BeliefGraph:
         """Return how many rows as many items take at most, in blocks of one state each."""
         return int(min(BLOCK * (number + 2), number + BLOCK * (self.model.graph.states + 2)))
 
-    def regret_of(self, policy: Policy) -> Array:  # [N, K]
-        """Return the regret from each node of a policy, at most."""
-        return self._regret(self.model, policy, self.potential)
+    def regret_of(self, policy: Policy, run: Run | None = None) -> Array:  # [N, K]
+        """Return the regret from each node of a policy, at most; infinite if the run has no time for it."""
+        return self._regret(self.model, policy, self.potential, run)
 
-    def _regret(self, model: UMDP, policy: Policy, potential: Array) -> Array:  # [N, K]
+    def _regret(self, model: UMDP, policy: Policy, potential: Array, run: Run | None = None) -> Array:  # [N, K]
         """Return the regret from each node of a policy, at most."""
-        value, error = node_values(model, policy, self.threads)
+        value, error = node_values(model, policy, Run(threads=self.threads) if run is None else run)
         with np.errstate(invalid="ignore"):
             regret = value + error - potential[policy.node_state]
         regret = np.where(np.isnan(regret), np.inf, np.maximum(regret, 0.0))  # where both are infinite

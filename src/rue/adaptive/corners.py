@@ -6,8 +6,6 @@ has most of the weight, and the others share the rest, by point-based backups (`
 given stationary policies. In the end each vector is a node of one controller, whose regrets are computed anew.
 """
 
-import math
-
 import numpy as np
 
 from rue._arrays import Array, ranges
@@ -16,19 +14,25 @@ from rue.adaptive.belief_kernels import NONE
 from rue.adaptive.corner_kernels import Slots, sweep
 from rue.controllers import put_together, stationary_choices
 from rue.policy import Policy
+from rue.solution import Run
 
 # What the other samples share in a belief near a corner; with fewer of these if a sweep would read too many numbers.
 SPREAD = (0.5, 0.2, 0.05)
 SWEEP_NUMBERS, NUMBERS = 5e8, 1e10
 # The sweeps end when at most this part of the vectors is new.
 LEFT = 0.05
-# Seconds to evaluate the controller, for each node and sample, and for each outcome of these; and its memory, as a
-# multiple of that of the slots.
+# Numbers that a sweep reads between two checks of the clock.
+AT_ONCE = 5e7
+# Seconds to evaluate the controller, for each node and sample, and for each outcome of these, or more if the given
+# policies took more; and its memory, as a multiple of that of the slots.
 SECONDS, OUTCOME_SECONDS, COPIES = 2e-6, 1.5e-7, 4
 
 
-def add_corner_policy(graph: BeliefGraph, seconds: float = math.inf) -> None:
-    """Add the vectors of a controller with a node for each state and each of some beliefs, unless it is too large."""
+def add_corner_policy(graph: BeliefGraph, run: Run) -> None:
+    """Add the vectors of a controller with a node for each state and each of some beliefs.
+
+    Nothing is added if it is too large, or the run has no time for it.
+    """
     given = [choice for choice in map(stationary_choices, graph.policies) if choice is not None]
     samples, own = graph.model.samples, graph.model.graph
     for levels in range(len(SPREAD), 0, -1):
@@ -39,20 +43,32 @@ def add_corner_policy(graph: BeliefGraph, seconds: float = math.inf) -> None:
     nodes = own.states * number
     room = COPIES * nodes * (8 * samples + 4 * int(graph.outcomes.max(initial=1)))
     numbers = _numbers(graph, len(belief), number)
-    outcomes = own.transitions / max(own.choices, 1)
-    judging = nodes * samples * (SECONDS + OUTCOME_SECONDS * outcomes)
-    is_large = numbers > SWEEP_NUMBERS or judging > seconds or room > graph.memory - graph.bytes
-    if is_large or not given:
+    judging = nodes * _seconds_of_node(graph)
+    is_long = graph.policy_seconds + judging > run.seconds_left
+    if not given or is_long or numbers > SWEEP_NUMBERS or room > graph.memory - graph.bytes:
         return
     slots = _start(graph, belief, np.array(given))
     live = np.flatnonzero(np.diff(own.choice_ptr))
     order = live[np.argsort(graph.potential[live].mean(axis=1), kind="stable")].astype(np.int32)
+    parts = np.array_split(order, int(numbers / AT_ONCE) + 1)
     for _ in range(int(NUMBERS / numbers)):
-        if graph.out_of_time() or sweep(graph.gaps, slots, order) <= LEFT * order.size * len(belief):
+        new = 0
+        for part in parts:
+            if run.seconds_left <= judging or graph.out_of_time():
+                break
+            new += sweep(graph.gaps, slots, part)
+        if new <= LEFT * order.size * len(belief):
             break
     policy = _controller(graph, slots, order)
     node = np.arange(order.size * number)
-    graph.add_policy(policy, node[node % number < len(belief)])
+    graph.add_policy(policy, node[node % number < len(belief)], run)
+
+
+def _seconds_of_node(graph: BeliefGraph) -> float:
+    """Estimate the seconds to evaluate a node of a controller with cycles, in all samples."""
+    own = graph.model.graph
+    usual = graph.model.samples * (SECONDS + OUTCOME_SECONDS * own.transitions / max(own.choices, 1))
+    return max(usual, graph.policy_seconds / max(graph.offset[-1], 1))
 
 
 def _numbers(graph: BeliefGraph, beliefs: int, number: int) -> float:

@@ -27,7 +27,7 @@ from rue.adaptive.corners import add_corner_policy
 from rue.adaptive.hull import Hull
 from rue.adaptive.hull_kernels import OUTCOMES
 from rue.adaptive.root_game import RootGame
-from rue.solution import Status
+from rue.solution import Inner, Limits, Status
 
 if TYPE_CHECKING:
     from rue.adaptive.search import AdaptiveSearch
@@ -116,7 +116,8 @@ class HullSearch:
         assert search.anchor is not None
         search.beliefs = search.graph.nodes
         search.graph.drop_nodes()
-        add_corner_policy(search.graph, CORNER_PART * search.run.seconds_left)
+        limits = Limits(CORNER_PART * search.run.seconds_left)
+        add_corner_policy(search.graph, Inner(limits, outer=search.run))
         self.answers = Answers(search)
         if samples > MANY_SAMPLES:
             self.answers.add(FIRST_NUMBERS)

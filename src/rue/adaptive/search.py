@@ -427,11 +427,12 @@ class AdaptiveSearch:
     def _seconds_of(self, following: int) -> float:
         """Estimate the time to make a policy with this many next nodes and to judge it, twice.
 
-        Most of the nodes of a hull's vectors are the same: they are merged before the judge sees them.
+        Most of the nodes of a hull's vectors are the same: they are merged before the judge sees them. Behind these
+        nodes there may be those of all given policies.
         """
         if self.hull is not None:
-            return policy_seconds(following, self.model.samples)
-        return 2 * following * (NODE_SECONDS + NODE_SAMPLE_SECONDS * self.model.samples)
+            return policy_seconds(following, self.model.samples) + self.graph.policy_seconds
+        return 2 * following * (NODE_SECONDS + NODE_SAMPLE_SECONDS * self.model.samples) + self.graph.policy_seconds
 
     def _stop(self) -> Status | None:
         if self.graph.nodes > self.most_beliefs:
