@@ -66,6 +66,22 @@ def test_residual_trap_through_a_cycle(leave):
     assert values.upper[0, 0] - values.lower[0, 0] <= 1e-6
 
 
+@pytest.mark.parametrize("cost", [1e-300, 1e-13, 1e-11, 1e-10, 1e-9, 1e-7])
+def test_a_round_whose_cost_is_lost_in_rounding(cost):
+    # Beside a value of a million the cost of going round is a rounding error: no inequality tells that it does not pay.
+    builder = rue.Builder().add("start", "straight", {"goal": 1}, 8).add("start", "over", {"one": 1}, 1)
+    builder.add("one", "round", {"other": 1}, 0).add("other", "back", {"one": 1}, cost).add(
+        "one", "out", {"goal": 1}, 1e6
+    )
+    model = builder.goal("goal").build()
+    values = rue.optimal_values(model)
+    value = {"start": 8.0, "goal": 0.0, "one": 1e6, "other": 1e6 + cost}
+    exact = np.array([[value[name]] for name in model.graph.state_label])
+    assert (values.lower <= exact).all() and (exact <= values.upper).all()
+    assert tight(values)
+    assert rue.solve(model, rue.Adaptive()).status == "solved"
+
+
 def test_free_component_is_left_where_it_is_cheapest():
     # Rooms 0 and 1 can be changed for nothing; leaving costs 5 from room 0 and 2 from room 1.
     transition = np.zeros((1, 3, 2, 3))

@@ -52,6 +52,8 @@ SWEEPS = 12
 BETTER = 1e-13
 # Weights beyond this mean that near-optimal choices can form a cycle.
 MOST_STEPS = 1e12
+# Costs below this part of the value of their state may be lost in rounding.
+LOST_IN_ROUNDING = 1e-13
 # Outcomes that are swept between two checks of the clock: some tenths of a second.
 WORK = 100_000_000
 
@@ -192,7 +194,10 @@ class _ValuesSoFar:
         for iteration in samples:
             iteration.start(before)
             done = iteration.run(tolerance, run)
-            self._store(model, iteration, *iteration.prove(tolerance if done else None))
+            upper, lower = iteration.prove(tolerance if done else None)
+            self._store(model, iteration, upper, lower)
+            if done and not (upper - lower <= GOOD_WIDTH * upper).all():
+                self._raise_lower(model, iteration, tolerance, run)
             self.done[iteration.sample - self.first] = done
             before = iteration
             run.report(f"optimal values: {int(self.done.sum())} of {self.done.size} samples")
@@ -212,6 +217,24 @@ class _ValuesSoFar:
         for place in np.flatnonzero(sizes > 1):
             states = layout.member[layout.member_ptr[place] : layout.member_ptr[place + 1]]
             self.choice[states, sample] = _ways_to_exit(model, layout, states, int(exits[place]), iteration.sample)
+
+    def _raise_lower(self, model: UMDP, iteration: "_PolicyIteration", tolerance: float, run: Run) -> None:
+        """Prove lower bounds with costs of zero where costs that are lost in rounding form cycles.
+
+        Smaller costs make no value larger, so that these bounds hold. Where a round costs less than the rounding error
+        of a value, no inequality proves that it does not pay; at no cost such states are one free component.
+        """
+        sample = iteration.sample - self.first
+        value = np.where(np.isfinite(self.upper[:, sample]), self.upper[:, sample], 0.0)
+        lost = model.cost[:, iteration.sample] <= LOST_IN_ROUNDING * value[model.graph.choice_state]
+        relaxed = iteration.with_free(model, lost)
+        if relaxed is None:
+            return
+        relaxed.start(None)
+        relaxed.run(tolerance, run)
+        lower = relaxed.prove(tolerance)[1]
+        member, sizes = relaxed.layout.member, np.diff(relaxed.layout.member_ptr)
+        self.lower[member, sample] = np.maximum(self.lower[member, sample], np.repeat(lower[:-1], sizes))
 
 
 def _solve_part(model: UMDP, samples: slice, seconds: float, tolerance: float) -> _ValuesSoFar:
@@ -289,12 +312,8 @@ def _each_sample(
         loaded = None if workspace is None else workspace.load(model, block)
         for i, sample in enumerate(block):
             own = loaded[i] if loaded else _load_alone(model, _Layout.of_sample(model, sample, within), sample)
-            if own.has_free_choices:
-                costless = own.layout.allowed & (model.cost[:, sample] == 0.0)
-                component, free = inner_choices(model.graph, costless, model.prob[:, sample] > 0)
-                if free.any():
-                    own = _load_alone(model, own.layout.merged(model, component, free), sample)
-            yield own
+            merged = own.with_free(model, model.cost[:, sample] == 0.0) if own.has_free_choices else None
+            yield merged or own
 
 
 def _load_alone(model: UMDP, layout: _Layout, sample: int) -> "_PolicyIteration":
@@ -350,6 +369,12 @@ class _PolicyIteration:
     def has_free_choices(self) -> bool:
         """Whether some choice that may be taken costs nothing."""
         return bool(self.rows.cost.size) and float(self.rows.cost.min()) == 0.0
+
+    def with_free(self, model: UMDP, costless: Array) -> "_PolicyIteration | None":
+        """Return the same with states merged among which `costless[C]` choices lead, as if these were free, if any."""
+        live = model.prob[:, self.sample] > 0
+        component, free = inner_choices(model.graph, self.layout.allowed & costless, live)
+        return _load_alone(model, self.layout.merged(model, component, free), self.sample) if free.any() else None
 
     def start(self, before: "_PolicyIteration | None") -> None:
         """Start from the values of the sample before, if its rows are the same and all costs are positive."""
