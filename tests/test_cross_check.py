@@ -172,6 +172,23 @@ def test_a_limit_cuts_second_computations_off_and_says_so(monkeypatch):
     assert rue.solve(model, rue.Average()).counters["cross-checks cut off"] == 1
 
 
+def test_solved_means_judged(monkeypatch):
+    class Late(rue.Average):
+        name = "late"
+
+        def run(self, model, run: Run) -> Outcome:
+            outcome = super().run(model, run)
+            monkeypatch.setattr(Run, "seconds", 10.0)  # of the limit of one second
+            return outcome
+
+    try:
+        solution = rue.solve(grid(), Late(), limits=rue.Limits(seconds=1))
+    finally:
+        rue.Solver.known.pop("late")
+    assert solution.status is rue.Status.TIME_LIMIT
+    assert solution.max_regret.upper == np.inf
+
+
 # The evidence
 
 

@@ -16,6 +16,7 @@ from rue.compilation import ensure_compiled
 from rue.cross_check import EvidenceFile, check_judge, check_values, max_regret
 from rue.errors import BadInput, Contradiction, NotProved
 from rue.fallbacks import why_none_reaches
+from rue.judge import Evaluation
 from rue.model import UMDP, check_model, typical_cost
 from rue.solution import (
     Cache,
@@ -135,7 +136,7 @@ def _solve(whole: WholeModel | WholeSource, solver: Solver, run: Run, bound: boo
     solution = Solution(
         policy=outcome.policy,
         solver=solver,
-        status=outcome.status,
+        status=_why_it_stopped(outcome, verdict, run),
         objective=outcome.objective,
         max_regret=Interval(0.0, math.inf),
         regret=tuple(verdict.regret.tolist()),
@@ -163,6 +164,13 @@ def _solve(whole: WholeModel | WholeSource, solver: Solver, run: Run, bound: boo
     interval = Interval(math.inf, math.inf) if reason else around
     solution = replace(solution, max_regret=interval, counters=dict(run.counters))
     return solution.in_figures(model.units)
+
+
+def _why_it_stopped(outcome: Outcome, verdict: Evaluation, run: Run) -> Status:
+    """Return the status of the search, unless time was over before the judge was done: regrets are missing then."""
+    if verdict.complete or outcome.status is Status.INFEASIBLE:
+        return outcome.status
+    return run.out_of_time() or outcome.status
 
 
 def _regret_certificate(whole: WholeModel | WholeSource, outcome: Outcome, run: Run, bound: bool) -> Certificate | None:
