@@ -11,6 +11,7 @@ from benchmarks import (
     coverage,
     files,
     fixed_belief,
+    fresh_samples,
     glider_options,
     hidden,
     interrupts,
@@ -18,6 +19,7 @@ from benchmarks import (
     large_adaptive,
     limits,
     many_samples,
+    moving_belief,
     options,
     peers,
     readings,
@@ -37,6 +39,7 @@ BENCHMARKS = {
     "adaptive": adaptive.run,
     "hidden": hidden.run,
     "fixed-belief": fixed_belief.run,
+    "moving-belief": moving_belief.run,
     "stationary": stationary.run,
     "readings": readings.run,
     "simplify": simplify.run,
@@ -48,6 +51,7 @@ BENCHMARKS = {
     "workers": workers.run,
     "worlds": worlds.run,
     "many-samples": many_samples.run,
+    "fresh-samples": fresh_samples.run,
 }
 
 
