@@ -266,7 +266,8 @@ def test_sequence_form_equals_the_matrix_game_of_all_trees(drawn):
     # The belief proves it: no pure option is better against it.
     assert answer.belief is not None and close(float(answer.belief.sum()), 1.0) and (answer.belief >= 0).all()
     assert close(float((answer.belief @ matrix).min()), answer.value)
-    assert answer.bound <= float((answer.belief @ matrix).min()) + 1e-15
+    # What is proved is the value at the belief, or at that of a single sample, which may differ by rounding.
+    assert answer.bound <= max(float((answer.belief @ matrix).min()), float(matrix.min(axis=1).max())) + 1e-15
     assert close(answer.bound, answer.value)
     # The behaviour is worth what it says, and its realisation weights are products along each path.
     check_distributions(engine, answer)
