@@ -130,7 +130,7 @@ def _rounds(model: UMDP, belief: Array, end: float) -> Iterator[tuple[float, flo
         for lower, upper in _graph_rounds(graph, belief):
             yield base + lower, base + upper
         graph.drop_nodes()
-        hull = Hull.build(graph)
+        hull = Hull.build(graph, model.samples)
         hull.out_of_time = graph.out_of_time
         hull.move(belief)
         while True:
