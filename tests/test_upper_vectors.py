@@ -82,6 +82,19 @@ def test_both_lower_the_upper_bound(seed):
     assert sum(corner.upper_at(b) for b in near) < sum(first.upper_at(b) for b in near)
 
 
+def test_sweeps_end_where_a_regret_goes_to_zero_little_by_little(monkeypatch):
+    """To wait costs nothing, and ends with some probability: each sweep finds a lower regret, by the same factor."""
+    builder = rue.Builder(samples=2)
+    builder.add("here", "wait", {"goal": [0.1, 0.01], "here": [0.9, 0.99]}, cost=0.0)
+    builder.add("here", "pay", {"goal": 1.0}, cost=1.0)
+    graph = started(builder.goal("goal").build())
+    graph.policies[:] = [rue.Policy.from_choices(graph.model.graph, np.array([1, NONE]))]
+    calls = []
+    monkeypatch.setattr(corners, "sweep", lambda *arguments: calls.append(arguments) or sweep(*arguments))
+    corners.add_corner_policy(graph, Run())
+    assert len(calls) == corners.SWEEPS
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_sweep_makes_the_best_vector_of_each_belief(seed):
     """Of one state and one belief, against all choices and all slots of the next states."""

@@ -19,8 +19,9 @@ from rue.solution import Run
 # What the other samples share in a belief near a corner; with fewer of these if a sweep would read too many numbers.
 SPREAD = (0.5, 0.2, 0.05)
 SWEEP_NUMBERS, NUMBERS = 5e8, 1e10
-# The sweeps end when at most this part of the vectors is new.
-LEFT = 0.05
+# The sweeps end when at most this part of the vectors is new, or after this many: a regret that goes to zero by a
+# factor in each sweep is lower each time, until the last digit of the smallest number.
+LEFT, SWEEPS = 0.05, 300
 # Numbers that a sweep reads between two checks of the clock.
 AT_ONCE = 5e7
 # Seconds to evaluate the controller, for each node and sample, and for each outcome of these, or more if the given
@@ -51,7 +52,7 @@ def add_corner_policy(graph: BeliefGraph, run: Run) -> None:
     live = np.flatnonzero(np.diff(own.choice_ptr))
     order = live[np.argsort(graph.potential[live].mean(axis=1), kind="stable")].astype(np.int32)
     parts = np.array_split(order, int(numbers / AT_ONCE) + 1)
-    for _ in range(int(NUMBERS / numbers)):
+    for _ in range(min(SWEEPS, int(NUMBERS / numbers))):
         new = 0
         for part in parts:
             if run.seconds_left <= judging or graph.out_of_time():
