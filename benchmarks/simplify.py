@@ -15,20 +15,19 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 from rich.console import Console
 
 from benchmarks.adaptive import disaster, medical
 from benchmarks.hidden_models import experts
+from benchmarks.processor import processor_time
 from benchmarks.report import Table
-from rue import UMDP, Adaptive, Limits, Policy, Run, evaluate, simplify, solve
+from rue import UMDP, Adaptive, Limits, Policy, evaluate, simplify, solve
 
 LOSSES = (0.01, 0.02, 0.05)
 GAP, SEEDS, EXPERT_SEEDS, SECONDS = 0.005, 25, 3, 10.0
@@ -60,19 +59,6 @@ class Result:
     loss: tuple[float, ...]
     took: tuple[float, ...]
     few: float  # the loss with at most `EXPERT_NODES` nodes; of experts only
-
-
-@contextmanager
-def processor_time() -> Iterator[None]:
-    """Let limits of seconds count the time of the processor, of all threads."""
-    start: dict[float, float] = {}  # by the clock when a run began
-
-    def seconds(run: Run) -> float:
-        now = time.process_time()
-        return now - start.setdefault(run.began, now)
-
-    with patch.object(Run, "seconds", property(seconds)):
-        yield
 
 
 def measure(case: Case) -> Result:

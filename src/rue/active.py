@@ -37,16 +37,17 @@ from rue.worlds import Kept, Source
 
 # Models with more samples are searched in parts.
 MANY = 100
-# Samples that are active at first, and that are added in a round, at least; of a tail, a part of those that are
-# missing.
+# Samples that are active at first, and that are added in a round: up to twice as many while the gap is wide. Of a tail,
+# a part of those that are missing.
 FIRST, ADDED, ADDED_PART = 15, 10, 0.5
 # The first active samples have this multiple of a tail's probability.
 FIRST_TAIL = 1.5
 # The gap of a part, as a fraction of the gap that is asked for; where nothing is left to add, it is divided by `FINER`,
 # this many times at most.
 PART_GAP, FINER, MOST_FINER = 0.5, 4.0, 12
-# A relative gap of a part that is good enough at first, and then as a part of that over all samples.
-FIRST_GAP, LOOSE = 0.2, 0.25
+# A relative gap of a part that is good enough at first, and then as a part of that over all samples: while the samples
+# that matter are not known, it is no use to be exact about others.
+FIRST_GAP, LOOSE = 0.2, 0.5
 # An active sample is idle if its belief is below this part of its cap, and leaves after this number of rounds in a row.
 LITTLE, IDLE_ROUNDS = 1e-3, 3
 # If a part ends for one of these reasons, so does the whole search.
@@ -294,14 +295,19 @@ class ActiveSearch:
         seconds = max(self.run.seconds_left - JUDGING * self.judge_seconds, 0.0)
         inner = Inner(Limits(seconds, left), outer=self.run)
         known = () if self.policy is None else (self.policy,)
-        wide = (self.upper - self.lower) / self.upper if self.upper < np.inf else FIRST_GAP / LOOSE
+        loose = LOOSE * self._wide if self.policy is not None else FIRST_GAP
         model, cap = self.whole.subset(self.active), self.cap[self.active]
-        part = Part(model, cap, self.solver.tail, self.finer, LOOSE * wide, known, self.active, self.memo)
+        part = Part(model, cap, self.solver.tail, self.finer, loose, known, self.active, self.memo)
         outcome = self.solver.run_part(part, inner)
         self.run.iterations += inner.iterations
         for name, count in inner.counters.items():
             self.run.count(name, count)
         return outcome
+
+    @property
+    def _wide(self) -> float:
+        """The relative gap over all samples; 1 if no finite regret is known."""
+        return (self.upper - self.lower) / self.upper if 0.0 < self.upper < np.inf else 1.0
 
     def _update_lower(self, outcome: Outcome) -> None:
         """Take the lower bound of a part if it is better: it holds for all samples."""
@@ -338,7 +344,10 @@ class ActiveSearch:
         outside[self.active] = False
         worse = np.flatnonzero(outside & (cap > 0) & (figure > level))
         worse = worse[np.argsort(-figure[worse], kind="stable")]
-        wanted = ADDED if self.solver.tail is None else max(ADDED, int(ADDED_PART * worse.size))
+        if self.solver.tail is None:
+            wanted = int(ADDED * (1.0 + self._wide))
+        else:
+            wanted = max(ADDED, int(ADDED_PART * worse.size))
         kept = self.active[~self._leaving(outcome, own)] if worse.size else self.active
         self.active = np.concatenate([kept, worse[:wanted]])
         return bool(worse.size)
