@@ -249,6 +249,7 @@ class ActiveSearch:
     verdict: Evaluation = field(init=False)  # the last, on all samples
     best_verdict: Evaluation = field(init=False)
     finer: float = PART_GAP
+    loose: float = LOOSE
     judge_seconds: float = 0.0
     memo: dict[str, Any] = field(default_factory=dict)
 
@@ -281,6 +282,7 @@ class ActiveSearch:
             stopped = self.run.stop() or (outcome.status if outcome.status in LIMITS else None)
             if stopped:
                 return self._outcome(stopped)
+            self.loose = LOOSE
             if not self._exchange(outcome):
                 if not self.solver.refines:  # no sample is worse than those of the part
                     return self._outcome(outcome.status)
@@ -288,6 +290,7 @@ class ActiveSearch:
                     return self._outcome(Status.UNPROVED)
                 refined += 1
                 self.finer /= FINER
+                self.loose = 1 / FINER
 
     def _solve_part(self) -> Outcome:
         self.ever[self.active] = True
@@ -295,7 +298,7 @@ class ActiveSearch:
         seconds = max(self.run.seconds_left - JUDGING * self.judge_seconds, 0.0)
         inner = Inner(Limits(seconds, left), outer=self.run)
         known = () if self.policy is None else (self.policy,)
-        loose = LOOSE * self._wide if self.policy is not None else FIRST_GAP
+        loose = self.loose * self._wide if self.policy is not None else FIRST_GAP
         model, cap = self.whole.subset(self.active), self.cap[self.active]
         part = Part(model, cap, self.solver.tail, self.finer, loose, known, self.active, self.memo)
         outcome = self.solver.run_part(part, inner)
