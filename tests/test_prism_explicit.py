@@ -18,10 +18,22 @@ FILES = {"m.tra": TRA, "m.lab": LAB, "m.sta": STA, "m.srew": SREW, "m.trew": TRE
 
 @given(model=named_models())
 def test_what_is_written_comes_back(model, tmp_path_factory):
-    path = tmp_path_factory.mktemp("prism") / "m.tra"
-    rue.save(path, model)
-    assert path.is_dir() == (model.samples > 1)
-    assert_same(model, rue.load(path))
+    for name in ("m.tra", "n.storm.tra"):  # the other one is for Storm
+        path = tmp_path_factory.mktemp("prism") / name
+        rue.save(path, model)
+        assert path.is_dir() == (model.samples > 1)
+        assert_same(model, rue.load(path))
+
+
+def test_what_is_written_for_storm_is_in_its_variant(tmp_path):
+    model = rue.Builder().add("a", "go", {"b": 1.0}).add("a", "wait", {"a": 1.0}, cost=2.0).goal("b").build()
+    rue.save(tmp_path / "m.storm.tra", model)
+    found = {end: (tmp_path / f"m.storm.{end}").read_text() for end in ("tra", "trew", "lab")}
+    assert found == {
+        "tra": "mdp\n0 0 1 1.0 go\n0 1 0 1.0 wait\n1 0 1 1 go\n",
+        "trew": "mdp\n0 0 1 0.0\n0 1 0 2.0\n1 0 1 0\n",
+        "lab": "#DECLARATION\ninit goal\n#END\n0 init\n1 goal\n",
+    }
 
 
 def test_a_grid_comes_back_with_sorted_targets(tmp_path):

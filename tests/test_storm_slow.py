@@ -44,28 +44,15 @@ def ask_storm(files: list[list[Path]]) -> list[float]:
     return [float(value) for value in json.loads(line.removeprefix("values "))]
 
 
-def for_storm(model: rue.UMDP, path: Path) -> list[Path]:
-    """The explicit files in Storm's variant: other first lines, and a reward for each transition, also of 0."""
-    rue.save(path, model)
-    lines = path.read_text().splitlines()[1:]
-    paid = {tuple(line.split()[:3]): line for line in path.with_suffix(".trew").read_text().splitlines()[1:]}
-    every = [paid.get(tuple(line.split()[:3]), " ".join([*line.split()[:3], "0"])) for line in lines]
-    path.write_text("mdp\n" + "\n".join(lines) + "\n")
-    path.with_suffix(".trew").write_text("mdp\n" + "\n".join(every) + "\n")
-    names = {"0": "init", "1": "goal"}
-    labels = [line.replace(":", "").split() for line in path.with_suffix(".lab").read_text().splitlines()[1:]]
-    text = "".join(" ".join([state, *(names[number] for number in own)]) + "\n" for state, *own in labels)
-    path.with_suffix(".lab").write_text("#DECLARATION\ninit goal\n#END\n" + text)
-    return [path, path.with_suffix(".lab"), path.with_suffix(".trew")]
-
-
 def check(model: rue.UMDP, folder: Path) -> None:
     files = []
     for k in range(model.samples):
         for ending in (".drn", ".umb"):
             files.append([folder / f"{k}{ending}"])
             rue.save(files[-1][0], model.subset([k]))
-        files.append(for_storm(model.subset([k]), folder / f"{k}.tra"))
+        path = folder / f"{k}.storm.tra"
+        rue.save(path, model.subset([k]))
+        files.append([path, path.with_suffix(".lab"), path.with_suffix(".trew")])
     files.append([folder / "all.umb"])  # which Storm takes for the mean of the samples
     rue.save(files[-1][0], model)
     mean = rue.UMDP(model.graph, model.prob.mean(axis=1, keepdims=True), model.cost.mean(axis=1, keepdims=True))

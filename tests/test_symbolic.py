@@ -208,16 +208,16 @@ def test_the_command_line_takes_constants_labels_and_rewards(tmp_path):
     path = str(written(tmp_path, {"m.prism": WALK}) / "m.prism")
     options = ["--const", "p=0.25:0.25:0.75", "--goal", "there", "--reward", "time"]
     run = CliRunner().invoke(app, ["info", path, *options, "--json"])
-    assert json.loads(run.output)["samples"] == 3
+    assert json.loads(run.stdout)["samples"] == 3
     out, solution = str(tmp_path / "m.umb"), str(tmp_path / "s.rue")
     assert CliRunner().invoke(app, ["convert", path, out, *options]).exit_code == 0
     assert_same(rue.load(path, const="p=0.25:0.25:0.75", goal="there", reward="time"), rue.load(out))
     run = CliRunner().invoke(app, ["solve", path, *options, "--method", "adaptive", "-o", solution, "--json"])
-    assert json.loads(run.output)["status"] == "solved"
+    assert json.loads(run.stdout)["status"] == "solved"
     run = CliRunner().invoke(app, ["evaluate", path, solution, *options, "--json"])
-    assert json.loads(run.output)["samples"] == ["p=0.25", "p=0.5", "p=0.75"]
+    assert json.loads(run.stdout)["samples"] == ["p=0.25", "p=0.5", "p=0.75"]
     run = CliRunner().invoke(app, ["compare", path, *options, "--methods", "average,best", "--json"])
-    assert len(json.loads(run.output)["methods"]) == 2
+    assert len(json.loads(run.stdout)["methods"]) == 2
 
 
 WRONG = {

@@ -153,11 +153,11 @@ def test_results_are_in_figures_everywhere(tmp_path):
     assert abs(runs.mean - value[1]) < 5 * runs.cost.std() / 4000**0.5 and "mean reward" in repr(runs)
     solution = tmp_path / "solution.rue"
     run = CliRunner().invoke(app, ["solve", str(path), "--method", "robust", "-o", str(solution), "--json"])
-    objective = json.loads(run.output)["objective"]
+    objective = json.loads(run.stdout)["objective"]
     worst = rue.evaluate(model, rue.load(solution).policy).value.min()
     assert objective["measures"] == "worst-case reward" and objective["lower"] == pytest.approx(worst)
     run = CliRunner().invoke(app, ["evaluate", str(path), str(solution), "--json"])
-    facts = json.loads(run.output)
+    facts = json.loads(run.stdout)
     assert facts["figure"] == "reward" and min(facts["value"]) == pytest.approx(worst)
     run = CliRunner().invoke(app, ["evaluate", str(path), str(solution)])
     assert "reward" in run.output
@@ -198,7 +198,7 @@ def test_blocks_are_in_figures(tmp_path):
     for k in range(2):
         (tmp_path / f"{k}.rue").rename(tmp_path / "blocks" / f"{k}.rue")
     run = CliRunner().invoke(app, ["evaluate", str(tmp_path / "blocks"), str(tmp_path / "policy.rue"), "--json"])
-    facts = json.loads(run.output)
+    facts = json.loads(run.stdout)
     assert facts["figure"] == "reward" and facts["value"] == pytest.approx(value.tolist())
     other = dataclasses.replace(model.subset([1]), units=rue.Units(reward=True, shift=9.0, steps=3.0))
     rue.save(tmp_path / "blocks" / "1.rue", other)
@@ -230,12 +230,12 @@ def test_objectives_pictures_and_pages_are_in_figures(tmp_path):
     rue.save(tmp_path / "m.rue", model)
     run = CliRunner().invoke(app, ["compare", str(tmp_path / "m.rue"), "--methods", "robust,average", "--report",
                                    str(tmp_path / "p.html"), "--json"])  # fmt: skip
-    robust, average = (one["objective"] for one in json.loads(run.output)["methods"])
+    robust, average = (one["objective"] for one in json.loads(run.stdout)["methods"])
     assert robust["measures"] == "worst-case reward" and robust["lower"] == pytest.approx(worst)
     assert average["measures"] == "mean reward"
     assert "reward below the largest that is possible there" in (tmp_path / "p.html").read_text()
     run = CliRunner().invoke(app, ["info", str(tmp_path / "m.rue"), "--json"])
-    assert json.loads(run.output)["reward_range"] == [0, 5.5]
+    assert json.loads(run.stdout)["reward_range"] == [0, 5.5]
     assert "reward range" in CliRunner().invoke(app, ["info", str(tmp_path / "m.rue")]).output
 
 
