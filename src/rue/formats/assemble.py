@@ -139,12 +139,12 @@ def _weights(parts: Sequence[Part]) -> Array | None:
 
 def sinks(flat: Flat) -> Array:  # [S]
     """Return the states that only loop, at no cost, in every sample, or have no choices."""
-    length = np.diff(flat.trans_ptr)
     choice_state = np.repeat(np.arange(flat.choice_ptr.size - 1), np.diff(flat.choice_ptr))
-    trans_choice = np.repeat(np.arange(length.size), length)
-    leaves = (flat.successor != choice_state[trans_choice]) & (flat.prob > 0).any(axis=1)
     moving = np.zeros(flat.choice_ptr.size - 1, bool)
-    moving[choice_state[trans_choice[leaves]]] = True
+    for first, last in pairwise([*range(0, choice_state.size, BLOCK), choice_state.size]):
+        rows = slice(flat.trans_ptr[first], flat.trans_ptr[last])
+        state = np.repeat(choice_state[first:last], np.diff(flat.trans_ptr[first : last + 1]))
+        moving[state[(flat.successor[rows] != state) & (flat.prob[rows] > 0).any(axis=1)]] = True
     moving[choice_state[(flat.cost != 0).any(axis=1)]] = True
     return ~moving
 

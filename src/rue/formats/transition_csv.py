@@ -83,7 +83,7 @@ def _read_model(path: Path, delimiter: str, columns: tuple[str, ...]) -> UMDP:
     flat = flat_from_entries(state, action, target, sample, table[PROBABILITY], samples, state_id.size)
     flat = replace(flat, cost=_rewards(flat, (state, action, sample), table))
     if samples > 1:
-        flat = _fill_certain(path, flat, choice_of(flat, state, action), sample, (state_id, action_id))
+        flat = _fill_certain(path, flat, choice_of(flat, state.astype(np.int64), action), sample, (state_id, action_id))
     del state, action, sample, target, table
     labels = label_fields(names) if names else _number_names(state_id, action_id, sample_id)
     flat = replace(flat, initial=_read_initial(path, state_id), **labels)
@@ -113,7 +113,7 @@ def _rewards(flat: Flat, index: tuple[Array, Array, Array], table: Mapping[str, 
     samples = flat.prob.shape[1]
     total = np.zeros(flat.action.size * samples)
     for first in range(0, index[0].size, LINES):
-        state, action, sample = (column[first : first + LINES] for column in index)
+        state, action, sample = (column[first : first + LINES].astype(np.int64) for column in index)
         paid = table[PROBABILITY][first : first + LINES] * table[REWARD][first : first + LINES]
         total += np.bincount(choice_of(flat, state, action) * samples + sample, paid, total.size)
     return total.reshape(-1, samples)
@@ -157,7 +157,7 @@ def _fill_certain(path: Path, flat: Flat, choice: Array, sample: Array, ids: tup
 def _read_table(path: Path, delimiter: str, columns: tuple[str, ...]) -> dict[str, Array]:
     """Return the columns as numbers."""
     numbers = (PROBABILITY, REWARD)
-    parts = {name: Growing(np.float64 if name in numbers else np.int64) for name in columns if name in COLUMNS}
+    parts = {name: Growing(np.float64 if name in numbers else np.int32) for name in columns if name in COLUMNS}
     before = True
     for chunk in read_chunks(path):
         cells = _cells(chunk, delimiter)
