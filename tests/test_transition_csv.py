@@ -136,7 +136,14 @@ WRONG = {
     "half a state": ({"m.csv": HEAD + "0.5,0,1,0,1,0\n"}, "m.csv, line 2: idstatefrom is '0.5'"),
     "a negative state": ({"m.csv": HEAD + "-1,0,1,0,1,0\n"}, "m.csv, line 2: idstatefrom is '-1'"),
     "an infinite reward": ({"m.csv": HEAD + BODY.replace("-3", "-inf")}, "m.csv, line 4: reward is '-inf'"),
-    "a row that does not sum to one": ({"m.csv": HEAD + BODY.replace("0.5", "0.4", 1)}, "sum to 0.9; expected 1"),
+    "a row that does not sum to one": (
+        {"m.csv": HEAD + BODY.replace("0.5", "0.4", 1)},
+        'm.csv, line 2: probabilities of state 0, action "0" sum to 0.9; expected 1',
+    ),
+    "a negative probability, with other numbers of states": (
+        {"m.csv": HEAD + BODY.replace("1,0,0,0,1,-1", "7,3,0,0,-1,-1\n1,0,2,0,1,0")},
+        'm.csv, line 5: a probability of state 7, action "3" is -1; expected 0 to 1',
+    ),
     "some outcomes": (
         {"m.csv": HEAD + BODY + OTHER + OTHER.replace(",1,0", ",2,0") + "0,1,2,1,1,-3\n"},
         "m.csv: state 0, action 1 has 2 of 3 outcomes; expected one, or all",

@@ -9,7 +9,7 @@ else the targets of a choice are sorted by state.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -38,12 +38,14 @@ class Part:
     where: str  # the file, for messages
     flat: Flat  # with one sample or more; a target may be named twice in a row
     goal: Array | None = None  # [S] which states are labelled as goals; None if none is
-    line: Array | None = None  # [C] where each choice is in the file
+    line: Array | Callable[[int], int] | None = None  # [C] where each choice is in the file, or how it is found
     exact: bool = False  # whether rows are kept as they are: rue wrote them
 
     def place(self, choice: int) -> str:
         """Return where a choice is, for messages."""
-        return self.where if self.line is None else f"{self.where}, line {self.line[choice]}"
+        if self.line is None:
+            return self.where
+        return f"{self.where}, line {self.line(choice) if callable(self.line) else self.line[choice]}"
 
     def describe(self, choice: int) -> str:
         """Return a choice in words."""

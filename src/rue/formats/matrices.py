@@ -318,8 +318,10 @@ def read_matrices(path: Path, model: object) -> UMDP:
         names: Mapping[str, Any] = {}
         if NAMES in found:
             names = parse_names(str(path), str(np.asarray(found[NAMES]).ravel()[0]))
-        flat = replace(flat, initial=one_index("initial", int(found.get("initial", 0)), states), **label_fields(names))
-        discount = float(found["discount"]) if "discount" in found else None
+        first = _one_number(found, "initial", 0.0)
+        start = one_index("initial", int(first) if first.is_integer() else first, states)
+        flat = replace(flat, initial=start, **label_fields(names))
+        discount = _one_number(found, "discount", 1.0)
         _check_discount(discount)
         flat = put_together([Part(str(path), flat, goals_of(str(path), names, states))])
         return model_from_rewards(str(path), flat, discount, ours=names)
@@ -327,6 +329,14 @@ def read_matrices(path: Path, model: object) -> UMDP:
         raise
     except (BadInput, TypeError, ValueError) as error:
         raise BadFile(f"{path}: {error}") from None
+
+
+def _one_number(found: Mapping[str, Any], name: str, default: float) -> float:
+    """Return a number of the file, which may be an array of one."""
+    values = number_array(name, found.get(name, default))
+    if values.size != 1:
+        raise BadInput(f"{name} has {values.size} numbers; expected one")
+    return float(values.ravel()[0])
 
 
 def _load_npz(path: Path) -> dict[str, Any]:
@@ -339,9 +349,8 @@ def _load_mat(path: Path) -> dict[str, Any]:
     for name in ("P", "R"):
         if name in found:
             found[name] = _from_matlab(found[name], name)
-    for name in ("discount", "initial"):
-        if name in found:
-            found[name] = float(np.asarray(found[name]).ravel()[0]) - (name == "initial")
+    if "initial" in found:
+        found["initial"] = found["initial"] - 1
     return found
 
 

@@ -61,8 +61,9 @@ def read_prism_files(paths: Sequence[Path], *, goal: str | None = None, reward: 
 
 def _read_part(path: Path, goal: str | None, reward: str | None) -> Part:
     table = _read_transitions(path)
-    names, states = read_names(path), table.states
+    names, states, width = read_names(path), table.states, table.width
     flat, words = table.flat()
+    choice_ptr = flat.choice_ptr
     del table
     flat = replace(flat, cost=_read_costs(path, flat, reward)[:, None], **_labels(flat, words, names))
     labels = _read_labels(beside(path, ".lab"), states)
@@ -73,7 +74,26 @@ def _read_part(path: Path, goal: str | None, reward: str | None) -> Part:
     flat = replace(flat, initial=initial[0], sample_label=own["sample_label"], weight=own["weight"])
     if "state_label" not in names:
         flat = replace(flat, state_label=_read_states(beside(path, ".sta"), states))
-    return Part(str(path), flat, goal_mask(str(beside(path, ".lab")), labels, states, goal), None)
+    goals = goal_mask(str(beside(path, ".lab")), labels, states, goal)
+    return Part(str(path), flat, goals, lambda choice: _line_of(path, width, states, choice_ptr, choice))
+
+
+def _line_of(path: Path, width: int, states: int, choice_ptr: Array, choice: int) -> int:
+    """Return the first line of a choice, which is looked for when it is needed."""
+    state = int(np.searchsorted(choice_ptr, choice, side="right")) - 1
+    found: dict[int, int] = {}
+    is_first = True
+    for chunk in read_chunks(path):
+        lines = np.flatnonzero(_is_data(chunk))
+        if lines.size and is_first:
+            is_first, lines = False, lines[1:]
+        if lines.size:
+            rows = _read_rows(chunk, lines, width, states)
+            own = np.flatnonzero(rows[:, 0] == state)
+            numbers = rows[own, 1] if width == 4 else np.zeros(own.size)
+            for number, line in zip(numbers.tolist(), lines[own].tolist(), strict=True):
+                found.setdefault(int(number), chunk.first + line)
+    return found[sorted(found)[choice - int(choice_ptr[state])]]
 
 
 def _labels(flat: Flat, words: list[str], names: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,6 +124,7 @@ class _Transitions:
     """The lines of a `.tra` file: their numbers, and where the choice is another one, the word for its action."""
 
     states: int = -1
+    width: int = 0  # the numbers in a line
     state: Growing = field(default_factory=lambda: Growing(np.int32))
     choice: Growing = field(default_factory=lambda: Growing(np.int32))
     target: Growing = field(default_factory=lambda: Growing(np.int32))
@@ -163,6 +184,7 @@ def _read_transitions(path: Path) -> _Transitions:
         raise BadFile(f"{path}: there are {count} transitions; expected {expected}, as the first line says")
     if table.states < 0:
         table.states = 1 + max(table.state.largest, table.target.largest)
+    table.width = width
     return table
 
 
