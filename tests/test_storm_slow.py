@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 import rue
 from tests.foreign import values
 from tests.models import Shape, umdps
+from tests.test_round_trips import model_of
 
 pytest.importorskip("stormpy", reason="stormpy is not installed (the extra interop)")
 
@@ -55,7 +56,7 @@ def check(model: rue.UMDP, folder: Path) -> None:
         files.append([path, path.with_suffix(".lab"), path.with_suffix(".trew")])
     files.append([folder / "all.umb"])  # which Storm takes for the mean of the samples
     rue.save(files[-1][0], model)
-    mean = rue.UMDP(model.graph, model.prob.mean(axis=1, keepdims=True), model.cost.mean(axis=1, keepdims=True))
+    mean = rue.UMDP(model.graph, (model.prob @ model.weight)[:, None], (model.cost @ model.weight)[:, None])
     expected = [value for value in values(model) for _ in range(3)] + values(mean)
     assert ask_storm(files) == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
@@ -69,7 +70,13 @@ def test_storm_finds_our_values_in_the_domains(domain, tmp_path):
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(model=umdps(Shape(states=4, zero_costs=False)))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(model=umdps(Shape(states=4)))
 def test_storm_finds_our_values_in_random_models(model, tmp_path_factory):
     check(model, tmp_path_factory.mktemp("storm"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_storm_finds_our_values_in_models_with_numbers_of_all_sizes(seed, tmp_path):
+    check(model_of(seed, ends=0.05), tmp_path)
