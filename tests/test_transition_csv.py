@@ -65,6 +65,18 @@ def test_numbers_from_one_are_names(tmp_path):
     assert values(model) == [3]
 
 
+@pytest.mark.parametrize("size", [1 << 20, 64])
+def test_numbers_that_need_more_than_32_bits_are_names_too(size, tmp_path, monkeypatch):
+    monkeypatch.setattr(text_table, "CHUNK", size)
+    text = HEAD + "".join(
+        f"{3_000_000_000 * int(row[0])},{row[1]},{3_000_000_000 * int(row[2])},{','.join(row[3:])}\n"
+        for row in (line.split(",") for line in (BODY + OTHER).splitlines())
+    )
+    model = rue.load(written(tmp_path, {"m.csv": text}) / "m.csv")
+    assert model.graph.state_label == ("0", "3000000000", "6000000000")
+    assert values(model) == [3, pytest.approx(5 / 3)]
+
+
 def test_rows_of_seven_digits_repeated_targets_and_no_outcome(tmp_path):
     text = "idstatefrom,idaction,idstateto,probability,reward\n"
     text += "0,0,1,0.3333333,-1\n0,0,1,0.3333333,-4\n0,0,1,0.3333333,-1\n1,0,1,1,0\n"

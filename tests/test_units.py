@@ -77,6 +77,22 @@ def test_discounted_figures(seed, kind):
     assert optimal(model) == pytest.approx(discounted(transition, figure, goals, 0.97, best), abs=1e-8)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_discount_of_9999_in_ten_thousand(seed):
+    """Against policy iteration, which solves linear systems."""
+    transition, reward, goals, _ = tables(seed, goals=seed % 3)
+    model = rue.UMDP.from_dense(transition, reward=reward, goals=goals, discount=0.9999)
+    found, moves, here = optimal(model), ~is_goal(reward.shape[1], goals), np.arange(reward.shape[1])
+    for k in range(SAMPLES):
+        action = np.zeros(here.size, int)
+        for _ in range(100):
+            step = np.where(moves[:, None], transition[k, here, action], 0.0)
+            value = np.linalg.solve(np.eye(here.size) - 0.9999 * step, np.where(moves, reward[k, here, action], 0.0))
+            figures = reward[k] + 0.9999 * np.einsum("sat,t->sa", transition[k], value)
+            action = np.where(figures.max(axis=1) > figures[here, action] + 1e-9, figures.argmax(axis=1), action)
+        assert found[k] == pytest.approx(value[0], rel=1e-7, abs=1e-4)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_values_of_policies_and_regrets(seed):
     """The value of a policy in the user's figures, and a regret that is the difference."""
