@@ -110,6 +110,16 @@ def test_a_mark_windows_lines_stray_bytes_and_an_unknown_ending(tmp_path):
     assert reward_values(rue.load(written(tmp_path, {"m.txt": text}) / "m.txt")) == pytest.approx([KNOWN] * 2, abs=1e-6)
 
 
+def test_rows_of_seven_digits_are_divided_by_their_sums(tmp_path):
+    """Also probabilities of the start and of an observation."""
+    text = DOOR.replace("0.2 0.0 0.8", "0.2000001 0.0 0.8").replace("in 0.8\n", "in 0.7999999\n")
+    text = text.replace("0.5 0.5 0.0", "0.4999999 0.5 0.0").replace("0.0 1.0\n\nR", "0.0 0.9999999\n\nR")
+    model = rue.load(written(tmp_path, {"m.pomdp": text}) / "m.pomdp")
+    assert np.add.reduceat(model.prob, model.graph.trans_ptr[:-1], axis=0) == pytest.approx(1, abs=1e-12)
+    assert model.weight.sum() == pytest.approx(1, abs=1e-12)
+    assert reward_values(model) == pytest.approx([KNOWN] * 2, abs=1e-5)
+
+
 def test_states_that_are_never_reached_are_left_out_and_told(tmp_path, caplog):
     text = DOOR.replace("blue in\n", "blue in lost\n").replace("0.0 1.0\n\nR", "0.0 1.0\n1.0 0.0\n\nR")
     text = text.replace("start: 0.5 0.5 0.0", "start exclude: in lost").replace("0.2 0.0 0.8", "0.2 0.0 0.8 0.0")

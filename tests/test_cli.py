@@ -1582,6 +1582,7 @@ def test_a_tilde_is_the_home_folder(run, tmp_path, monkeypatch):
 def test_every_command_has_an_example_short_options_and_quiet(run):
     words, several = run("-h").words, experiments_of_the_command_line.experiment
     assert run("-V").out == f"rue {rue.__version__}\n"
+    assert "Example: rue compare" in words and "Example: rue experiment run" in run("experiment", "-h").words
     for command in (*app.app.registered_commands, *several.registered_commands):
         name = command.name or command.callback.__name__
         group = ["experiment"] if command in several.registered_commands else []

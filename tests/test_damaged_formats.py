@@ -6,7 +6,24 @@ from pathlib import Path
 import pytest
 
 import rue
+from tests import (
+    test_cassandra,
+    test_drn,
+    test_matrices,
+    test_pomdpx,
+    test_prism_explicit,
+    test_symbolic,
+    test_transition_csv,
+    test_umb,
+)
 
+# What is malformed by hand, with the line that tells it, in the tests of each format.
+MALFORMED = {
+    "UMB": test_umb.WRONG, "DRN": test_drn.WRONG, "PRISM explicit": test_prism_explicit.WRONG,
+    "PRISM's language": test_symbolic.WRONG, "JANI": test_symbolic.BROKEN, "Petrik's CSV": test_transition_csv.WRONG,
+    "POMDPX": test_pomdpx.WRONG, "Cassandra's POMDP": test_cassandra.WRONG, ".npz": test_matrices.WRONG,
+    ".mat": test_matrices.WRONG_MAT, "Gymnasium": test_matrices.WRONG_TABLES,
+}  # fmt: skip
 PIECES = (b"-", b"9" * 25, b"1e400", b"nan", b" ", b"\n", b"0", b"null", b"[]", b'"', b"\x00", b"\xff", b"<", b"*")
 
 
@@ -46,3 +63,7 @@ def test_damage_is_told_in_one_line(ending, tmp_path):
             assert len(str(error).splitlines()) == 1
         file.write_bytes(whole[file])
     assert refused > 20
+
+
+def test_ten_malformed_files_of_each_format():
+    assert {name: len(files) for name, files in MALFORMED.items() if len(files) < 10} == {}

@@ -95,6 +95,13 @@ def test_rational_numbers_placeholders_and_colons_without_blanks(tmp_path):
     assert values(rue.load(written(tmp_path, {"a.drn": head + body}) / "a.drn")) == [3]
 
 
+def test_rows_of_seven_digits_are_divided_by_their_sums(tmp_path):
+    body = BODY.replace("1 : 0.5", "1 : 0.5000001").replace("\t\t2 : 1\nstate 1", "\t\t2 : 0.9999999\nstate 1")
+    model = rue.load(written(tmp_path, {"a.drn": HEAD + body}) / "a.drn")
+    assert np.add.reduceat(model.prob[:, 0], model.graph.trans_ptr[:-1]) == pytest.approx(1, abs=1e-12)
+    assert values(model) == [3]
+
+
 def test_a_target_that_is_named_twice_is_added_up(tmp_path):
     body = BODY.replace("\t\t2 : 0.5\n", "\t\t2 : 0.25\n\t\t2 : 0.25\n")
     model = rue.load(written(tmp_path, {"a.drn": HEAD + body}) / "a.drn")

@@ -9,6 +9,7 @@ import scipy.sparse
 from hypothesis import given
 
 import rue
+from rue.formats import matrices
 from tests.foreign import assert_same, named_models, refusal, values
 
 # Two actions, three states; the last one is a goal.
@@ -109,6 +110,164 @@ def test_terminal_states_that_go_on_in_the_table_end_the_episode():
     assert values(rue.from_gymnasium([cliff])) == [13]
 
 
+@pytest.mark.parametrize("block", [1, 7, 1 << 16])
+def test_states_may_be_read_in_any_number_of_blocks(block, monkeypatch):
+    """Dense and sparse matrices, with the rewards of transitions, against a plain sum."""
+    monkeypatch.setattr(matrices, "BLOCK", block)
+    random = np.random.default_rng(3)
+    prob = random.random((3, 2, 9, 9)) * (random.random((2, 9, 9)) < 0.4)
+    prob[..., 0, 1] += 0.5
+    prob[:, 1, 4] = 0  # an action that is not there
+    prob[:, 0, :, 2] += 0.1
+    prob /= np.maximum(prob.sum(axis=-1, keepdims=True), 1e-300)
+    paid = -random.integers(0, 9, (3, 2, 9, 9)) / 4
+    kinds = [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array]
+    sparse = [[kind(matrix) for matrix in own] for kind, own in zip(kinds, prob, strict=True)]
+    expected = np.einsum("kast,kast->ksa", prob, paid)
+    for matrices_given, rewards in ((prob, paid), (sparse, paid), (prob.tolist(), [list(own) for own in paid])):
+        model = rue.from_matrices(matrices_given, rewards, discount=0.5)
+        graph = model.graph
+        assert graph.choices == 17 and graph.state_name(9) == "9"
+        for k in range(3):
+            found = np.zeros((2, 9, 10))
+            np.add.at(found[..., :], (graph.action[graph.trans_choice], graph.trans_state, graph.successor),
+                      model.prob[:, k])  # fmt: skip
+            assert found[:, :, :9] == pytest.approx(prob[k] / 2, abs=1e-15)
+        cost = model.cost - model.units.shift
+        assert -cost == pytest.approx(expected[:, graph.choice_state, graph.action].T, abs=1e-12)
+
+
+def test_matrices_of_the_user_are_left_as_they_are():
+    twice = scipy.sparse.csr_array(([0.5, 0.5, 1.0], [1, 1, 1], [0, 2, 3]), shape=(2, 2))
+    rue.from_matrices([twice], [-1.0, 0.0])
+    assert twice.nnz == 3 and not twice.has_canonical_format
+
+
+def test_a_compressed_file_of_whole_numbers_with_other_arrays_and_stray_bytes(tmp_path):
+    """Big-endian, in Fortran's order, with what others keep beside it, and bytes behind its end."""
+    deterministic = np.array([[[0, 1, 0], [0, 0, 1], [0, 0, 1]]], ">i2")
+    np.savez_compressed(tmp_path / "m.npz", P=np.asfortranarray(deterministic), R=np.array([-1, -2, 0], ">i4"),
+                        note="made by hand", gamma=np.array([[0.5]]))  # fmt: skip
+    with (tmp_path / "m.npz").open("ab") as stream:
+        stream.write(b"\x00\x1a\r\n")
+    assert values(rue.load(tmp_path / "m.npz")) == [3]
+
+
+def test_rows_of_seven_digits_a_state_that_is_never_reached_and_rewards_of_transitions(tmp_path):
+    """The last state loops, without a reward: it is the goal. Rewards where nothing leads do not count."""
+    probs = np.zeros((1, 4, 4))
+    probs[0, 0, 1:] = 0.3333333, 0.3333333, 0.3333333
+    probs[0, 1, 3] = probs[0, 3, 3] = 1.0000001
+    probs[0, 2, 3] = 1.0
+    paid = np.full((1, 4, 4), -7.0)
+    paid[0, 0], paid[0, 1, 3], paid[0, 2, 3], paid[0, 3, 3] = (-7, -1, -2, -3), -1, -2, 0
+    np.savez(tmp_path / "m.npz", P=probs, R=paid, initial=0, discount=1.0)
+    model = rue.load(tmp_path / "m.npz")
+    assert np.flatnonzero(model.graph.goal).tolist() == [3]
+    assert values(model) == [3]
+    probs[0, 0] = 0, 1, 0, 0  # now state 2 is never reached
+    np.savez(tmp_path / "n.npz", P=probs, R=paid)
+    assert values(rue.load(tmp_path / "n.npz")) == [2]
+
+
+def test_samples_with_rewards_of_their_own_and_a_discount(tmp_path):
+    np.savez(tmp_path / "m.npz", P=np.stack([P, OTHER]), R=np.stack([R, 2 * R]), discount=np.array([[0.5]]))
+    model = rue.load(tmp_path / "m.npz")
+    found = model.units.figure(rue.optimal_values(model).value[0])
+    first, second = -1 / (1 - 0.5 * 0.25), -2 / (1 - 0.25 * 0.25)
+    assert found == pytest.approx([first - 0.25 / 0.875, second - 0.25 / 0.9375], abs=1e-9)
+
+
+def test_a_table_with_repeated_targets_rows_of_seven_digits_and_a_terminal_state_that_loops():
+    """As in FrozenLake: each of three ways has a third, also where two of them lead to the same state."""
+    third = 0.3333333
+    table = {
+        0: {0: [(third, 0, -1.0, False), (third, 0, -1.0, False), (third, 1, -1.0, False)],
+            1: [(1.0, 2, -5.0, True)]},
+        1: {0: [(third, 2, -2.0, True), (third, 2, -2.0, True), (0.3333334, 2, -5.0, True)], 1: [(1.0, 1, 0.0, False)]},
+        2: {0: [(1.0, 2, 0, True)], 1: [(1.0, 2, 0, True)]},
+    }  # fmt: skip
+    model = rue.from_gymnasium(table, samples=["dry"])
+    assert model.graph.state_label == ("0", "1", "2", "end") and model.sample_label == ("dry",)
+    assert np.add.reduceat(model.prob[:, 0], model.graph.trans_ptr[:-1]) == pytest.approx(1, abs=1e-12)
+    assert values(model) == [5]
+    model = rue.from_gymnasium(table, initial=1)
+    assert values(model) == [pytest.approx(3, abs=1e-6)]
+
+
+def test_a_table_with_different_actions_numbers_of_numpy_and_a_state_that_is_never_reached():
+    """Action 2 is in one state only; state 2 leads to the goal, and nothing leads there."""
+    whole, real = np.int64, np.float32
+    table = {
+        whole(0): {whole(0): [(real(1), whole(1), real(-1), np.bool_(False))], whole(2): [(real(1), 1, -4, 0)]},
+        whole(1): {0: ((real(0.5), whole(0), -1, False), (real(0.5), 1, -1, 1), (0.0, 2, -9, False))},
+        whole(2): {0: [[1, 1, -1, True]]},
+    }
+    model = rue.from_gymnasium(table)
+    assert model.graph.choices == 4 and model.graph.action.tolist() == [0, 2, 0, 0]
+    assert values(model) == [4]  # in state 1: 1 + 0.5 · (1 + value)
+
+
+class Env:
+    """An environment in a wrapper, with the probabilities of its first states."""
+
+    def __init__(self, table, start):
+        self.unwrapped, self.P, self.initial_state_distrib = self, table, start
+
+
+def test_environments_that_differ_in_what_is_possible_and_say_where_they_start():
+    def table(chance):
+        return {
+            0: {0: [(1.0, 0, 0.0, True)]},
+            1: {0: [(chance, 0, -1.0, True), (1 - chance, 1, -1.0, False)], 1: [(1.0, 0, -3.0, True)]},
+        }
+
+    start = np.array([0.0, 1.0])
+    model = rue.from_gymnasium([Env(table(0.25), start), Env(table(1.0), start), Env(table(0.5), start)])
+    assert model.graph.initial == 1
+    assert values(model) == [3, 1, 2]
+    with pytest.raises(rue.BadInput, match="is random; expected initial= to say where to start"):
+        rue.from_gymnasium([Env(table(0.5), np.array([0.5, 0.5]))])
+
+
+ENDS = {0: {0: [(1.0, 0, -1.0, True)]}}
+WRONG_TABLES = {
+    "no environments": ([], "there are no environments; expected one at least"),
+    "no table": ([object()], "environment 0 is object without a table P; expected one for states 0, 1, …"),
+    "an empty table": ([ENDS, {}], "environment 1 is dict without a table P"),
+    "a state is left out": ([{0: ENDS[0], 2: ENDS[0]}], "without a table P; expected one for states 0, 1, …"),
+    "different numbers of states": ([ENDS, {0: ENDS[0], 1: ENDS[0]}], "have 1 to 2 states; expected the same in all"),
+    "three values": (
+        [ENDS, {0: {0: [(1.0, 0, -1.0)]}}],
+        "the table P of environment 1 has another form; expected P[st",
+    ),
+    "no actions": ([{0: [(1.0, 0, -1.0, True)]}], "the table P of environment 0 has another form"),
+    "a word": ([{0: {0: [(1.0, "left", -1.0, True)]}}], "P is not a table of numbers"),
+    "half a state": ([{0: {0: [(1.0, 0.5, -1.0, True)]}}], "the table P of environment 0 has odd numbers"),
+    "an infinite reward": ([ENDS, {0: {0: [(1.0, 0, -np.inf, True)]}}], "the table P of environment 1 has odd numbers"),
+    "a negative action": ([{0: {-1: [(1.0, 0, -1.0, True)]}}], "the table P of environment 0 has odd numbers"),
+    "a state out of range": ([ENDS, {0: {0: [(1.0, 7, -1.0, False)]}}], "of environment 1 is 7; expected 0 to 0"),
+    "a row that does not sum to one": ([{0: {0: [(0.9, 0, -1.0, True)]}}], "sum to 0.9; expected 1"),
+    "a negative probability": (
+        [{0: {0: [(-0.5, 0, -1.0, False), (1.5, 0, -1.0, True)]}}],
+        'a probability of state 0, action "0" is',
+    ),
+    "an action that one environment lacks": (
+        [{0: {0: [(1.0, 0, -1.0, True)]}}, {0: {1: [(1.0, 0, -1.0, True)]}}],
+        "sum to 0; expected 1",
+    ),
+    "a reward without a discount": ([{0: {0: [(1.0, 0, 1.0, True)]}}], "the reward in state 0 is 1 in sample 0"),
+}
+
+
+@pytest.mark.parametrize(("envs", "told"), WRONG_TABLES.values(), ids=WRONG_TABLES)
+def test_what_is_wrong_in_a_table_is_told_in_one_line(envs, told):
+    with pytest.raises(rue.BadInput) as refused:
+        rue.from_gymnasium(envs)
+    assert told in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
 WRONG = {
     "no file of arrays": (b"hello", "it cannot be read"),
     "no P": ({"R": R}, "there is no array P; expected P and R, found R"),
@@ -124,6 +283,12 @@ WRONG = {
     "a wrong discount": ({"P": P, "R": R, "discount": 2.0}, "discount is 2.0; expected"),
     "a wrong initial state": ({"P": P, "R": R, "initial": 7}, "initial 7 is out of range"),
     "objects": ({"P": np.array([None, 1]), "R": R}, "it cannot be read"),
+    "two discounts": ({"P": P, "R": R, "discount": [0.5, 0.9]}, "discount has 2 numbers; expected one"),
+    "half a state": ({"P": P, "R": R, "initial": 0.5}, "initial is 0.5; expected"),
+    "too few samples of rewards": (
+        {"P": np.stack([P] * 3), "R": np.zeros((2, 2, 3, 3))},
+        "R has 2 samples; expected 3",
+    ),
 }
 
 
@@ -154,6 +319,47 @@ def test_a_compressed_file_whole_numbers_and_words_of_others(tmp_path):
     assert values(rue.load(tmp_path / "m.mat")) == [3]
     (tmp_path / "n.mat").write_bytes(matlab({"P": FIRST, "R": R, "discount": 0.9}, do_compression=True))
     assert rue.load(tmp_path / "n.mat").units.reward
+
+
+def laid_out(order: str, *variables: tuple[str, np.ndarray, int, int]) -> bytes:
+    """A file byte by byte, as the format is published: the name, the values, their type and class; small elements."""
+    word = f"{order}u4"
+
+    def element(kind: int, data: bytes) -> bytes:
+        if 0 < len(data) <= 4:
+            return np.array([len(data) << 16 | kind], word).tobytes() + data.ljust(4, b"\0")
+        return np.array([kind, len(data)], word).tobytes() + data + bytes(-len(data) % 8)
+
+    found = b"MATLAB 5.0 MAT-file, laid out by hand".ljust(124) + (b"\x00\x01IM" if order == "<" else b"\x01\x00MI")
+    for name, table, kind, matlab_class in variables:
+        parts = element(6, np.array([matlab_class, 0], word).tobytes())
+        parts += element(5, np.array(table.shape, f"{order}i4").tobytes()) + element(1, name.encode())
+        parts += element(kind, table.astype(table.dtype.newbyteorder(order)).tobytes(order="F"))
+        found += np.array([14, len(parts)], word).tobytes() + parts
+    return found
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_file_laid_out_byte_by_byte_with_stray_bytes_behind_it(order, tmp_path):
+    """Probabilities as doubles, rewards as small whole numbers of a double array, in both orders of bytes."""
+    first = np.moveaxis(P, 0, 2).astype("f8")
+    data = laid_out(order, ("P", first, 9, 6), ("R", R.astype("i1"), 1, 6), ("initial", np.array([[1]], "u1"), 2, 6))
+    (tmp_path / "m.mat").write_bytes(data + b"\x00\x1a\r\n")
+    assert values(rue.load(tmp_path / "m.mat")) == [3]
+
+
+def test_sparse_cells_with_rows_of_seven_digits_repeated_entries_and_a_state_that_is_never_reached(tmp_path):
+    """State 3 leads to the goal, and nothing leads there. Its entry is there twice, with a half each."""
+    first = scipy.sparse.csc_matrix(
+        (np.array([0.3333333, 0.6666667, 1.0, 1.0000001, 0.5, 0.5]), [0, 0, 1, 2, 3, 3], [0, 0, 1, 6, 6]), shape=(4, 4)
+    )
+    cells = np.empty((1, 1), object)
+    cells[0, 0] = first
+    (tmp_path / "m.mat").write_bytes(matlab({"P": cells, "R": np.array([[-1.0], [-2], [0], [-4]])}))
+    model = rue.load(tmp_path / "m.mat")
+    assert np.flatnonzero(model.graph.goal).tolist() == [2]
+    assert np.add.reduceat(model.prob[:, 0], model.graph.trans_ptr[:-1]) == pytest.approx(1, abs=1e-12)
+    assert values(model) == [pytest.approx(1 + 2 / 3, abs=1e-6)]
 
 
 def sparse_with(place: int, number: int) -> bytes:

@@ -147,10 +147,8 @@ def least(model: rue.UMDP, state: int, belief: np.ndarray) -> float:
     return min(found, default=0.0)
 
 
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6))
-def test_the_value_at_the_belief_is_that_of_backward_induction(seed, tmp_path_factory):
-    """Three layers of states and a goal; every choice may end, so that the file has a discount and is exact."""
+def layered(seed: int) -> rue.UMDP:
+    """Three layers of states and a goal; every choice may end, so that its file has a discount and is exact."""
     random = np.random.default_rng(seed)
     samples, states = int(random.integers(1, 4)), 6
     transition, cost = np.zeros((samples, states, 2, states)), random.integers(0, 9, (samples, states, 2)) / 4
@@ -160,13 +158,33 @@ def test_the_value_at_the_belief_is_that_of_backward_induction(seed, tmp_path_fa
         transition[k, s, a, later] = random.dirichlet(np.ones(later.size)) * 0.75
         transition[k, s, a, -1] += 0.25
     weight = random.dirichlet(np.ones(samples))
-    model = rue.UMDP.from_dense(transition, cost, goals=[states - 1], weight=weight)
+    return rue.UMDP.from_dense(transition, cost, goals=[states - 1], weight=weight)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_value_at_the_belief_is_that_of_backward_induction(seed, tmp_path_factory):
+    model = layered(seed)
     path = tmp_path_factory.mktemp("pomdpx") / "m.pomdpx"
     rue.save(path, model)
     file = read_apart(path.read_text())
     assert file.discount < 1
     assert -best(file, 0, file.belief, 4) == pytest.approx(least(model, 0, model.weight), abs=1e-9)
     assert least(rue.load(path), 0, model.weight) == pytest.approx(least(model, 0, model.weight), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("ending", [".pomdpx", ".pomdp"])
+def test_the_search_finds_the_value_at_the_belief_of_a_file(ending, seed, tmp_path):
+    """The least mean cost of all policies, with memory, against backward induction through all histories."""
+    model = layered(seed)
+    rue.save(tmp_path / f"m{ending}", model)
+    back = rue.load(tmp_path / f"m{ending}")
+    found = rue.solve(back, rue.Adaptive(0.0, tail=1, objective="cost"))
+    assert found.status is rue.Status.SOLVED
+    value = least(model, 0, model.weight)
+    assert found.objective.lower == pytest.approx(value, abs=1e-7)
+    assert rue.evaluate(back, found.policy).value @ model.weight == pytest.approx(value, abs=1e-7)
 
 
 SWITCH = DOOR.replace("<ProbTable>identity", "<ProbTable>0.9 0.1 0.1 0.9")

@@ -18,10 +18,22 @@ FILES = {"m.tra": TRA, "m.lab": LAB, "m.sta": STA, "m.srew": SREW, "m.trew": TRE
 
 @given(model=named_models())
 def test_what_is_written_comes_back(model, tmp_path_factory):
-    path = tmp_path_factory.mktemp("prism") / "m.tra"
-    rue.save(path, model)
-    assert path.is_dir() == (model.samples > 1)
-    assert_same(model, rue.load(path))
+    for name in ("m.tra", "n.storm.tra"):  # the other one is for Storm
+        path = tmp_path_factory.mktemp("prism") / name
+        rue.save(path, model)
+        assert path.is_dir() == (model.samples > 1)
+        assert_same(model, rue.load(path))
+
+
+def test_what_is_written_for_storm_is_in_its_variant(tmp_path):
+    model = rue.Builder().add("a", "go", {"b": 1.0}).add("a", "wait", {"a": 1.0}, cost=2.0).goal("b").build()
+    rue.save(tmp_path / "m.storm.tra", model)
+    found = {end: (tmp_path / f"m.storm.{end}").read_text() for end in ("tra", "trew", "lab")}
+    assert found == {
+        "tra": "mdp\n0 0 1 1.0 go\n0 1 0 1.0 wait\n1 0 1 1 go\n",
+        "trew": "mdp\n0 0 1 0.0\n0 1 0 2.0\n1 0 1 0\n",
+        "lab": "#DECLARATION\ninit goal\n#END\n0 init\n1 goal\n",
+    }
 
 
 def test_a_grid_comes_back_with_sorted_targets(tmp_path):
@@ -134,8 +146,12 @@ WRONG = {
     "a state out of range": ({"m.tra": TRA.replace("1 0 0 1 go", "1 0 3 1 go")}, "m.tra, line 5: the target is '3'"),
     "half a state": ({"m.tra": TRA.replace("1 0 0 1 go", "1.5 0 0 1 go")}, "m.tra, line 5: the state is '1.5'"),
     "another number of lines": ({"m.tra": TRA.replace("3 4 5", "3 4 6")}, "there are 5 transitions; expected 6"),
-    "a row that does not sum to one": ({"m.tra": TRA.replace("0.5", "0.4", 1)}, "sum to 0.9; expected 1"),
-    "a negative probability": ({"m.tra": TRA.replace("0.5", "-0.5", 1)}, "is -0.5; expected 0 to 1"),
+    "a row that does not sum to one": ({"m.tra": TRA.replace("0.5", "0.4", 1)}, "m.tra, line 2: probabilities of"),
+    "a negative probability": ({"m.tra": TRA.replace("0.5", "-0.5", 1)}, "line 2: a probability of state (0,false)"),
+    "another action that is wrong": (
+        {"m.tra": "# by hand\n" + TRA.replace("0 1 2 1 wait", "0 7 2 0.9 wait"), "m.trew": "3 4 0\n"},
+        'm.tra, line 5: probabilities of state (0,false), action "wait" sum to 0.9; expected 1',
+    ),
     "no labels": ({"m.lab": "0: 0\n"}, "m.lab, line 1: '0: 0' declares no labels"),
     "an unknown label": ({"m.lab": LAB + "1: 7\n"}, "m.lab, line 4: the label '7' is not declared"),
     "a label of no state": ({"m.lab": LAB + "8: 1\n"}, "m.lab, line 4: the state is '8'; expected 0 to 2"),

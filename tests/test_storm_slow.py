@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 import rue
 from tests.foreign import values
 from tests.models import Shape, umdps
+from tests.test_round_trips import model_of
 
 pytest.importorskip("stormpy", reason="stormpy is not installed (the extra interop)")
 
@@ -44,31 +45,18 @@ def ask_storm(files: list[list[Path]]) -> list[float]:
     return [float(value) for value in json.loads(line.removeprefix("values "))]
 
 
-def for_storm(model: rue.UMDP, path: Path) -> list[Path]:
-    """The explicit files in Storm's variant: other first lines, and a reward for each transition, also of 0."""
-    rue.save(path, model)
-    lines = path.read_text().splitlines()[1:]
-    paid = {tuple(line.split()[:3]): line for line in path.with_suffix(".trew").read_text().splitlines()[1:]}
-    every = [paid.get(tuple(line.split()[:3]), " ".join([*line.split()[:3], "0"])) for line in lines]
-    path.write_text("mdp\n" + "\n".join(lines) + "\n")
-    path.with_suffix(".trew").write_text("mdp\n" + "\n".join(every) + "\n")
-    names = {"0": "init", "1": "goal"}
-    labels = [line.replace(":", "").split() for line in path.with_suffix(".lab").read_text().splitlines()[1:]]
-    text = "".join(" ".join([state, *(names[number] for number in own)]) + "\n" for state, *own in labels)
-    path.with_suffix(".lab").write_text("#DECLARATION\ninit goal\n#END\n" + text)
-    return [path, path.with_suffix(".lab"), path.with_suffix(".trew")]
-
-
 def check(model: rue.UMDP, folder: Path) -> None:
     files = []
     for k in range(model.samples):
         for ending in (".drn", ".umb"):
             files.append([folder / f"{k}{ending}"])
             rue.save(files[-1][0], model.subset([k]))
-        files.append(for_storm(model.subset([k]), folder / f"{k}.tra"))
+        path = folder / f"{k}.storm.tra"
+        rue.save(path, model.subset([k]))
+        files.append([path, path.with_suffix(".lab"), path.with_suffix(".trew")])
     files.append([folder / "all.umb"])  # which Storm takes for the mean of the samples
     rue.save(files[-1][0], model)
-    mean = rue.UMDP(model.graph, model.prob.mean(axis=1, keepdims=True), model.cost.mean(axis=1, keepdims=True))
+    mean = rue.UMDP(model.graph, (model.prob @ model.weight)[:, None], (model.cost @ model.weight)[:, None])
     expected = [value for value in values(model) for _ in range(3)] + values(mean)
     assert ask_storm(files) == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
@@ -82,7 +70,13 @@ def test_storm_finds_our_values_in_the_domains(domain, tmp_path):
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(model=umdps(Shape(states=4, zero_costs=False)))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(model=umdps(Shape(states=4)))
 def test_storm_finds_our_values_in_random_models(model, tmp_path_factory):
     check(model, tmp_path_factory.mktemp("storm"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_storm_finds_our_values_in_models_with_numbers_of_all_sizes(seed, tmp_path):
+    check(model_of(seed, ends=0.05), tmp_path)

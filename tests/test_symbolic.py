@@ -64,6 +64,36 @@ rewards "cost"
 endrewards
 """
 
+# Thirds of seven digits, of which one row lacks 1e-7; a target that is named twice; a state that is never reached.
+THIRDS = """mdp
+formula next = min(s + 1, 3); // the last one stays
+module m
+  s : [0..4] init 0;
+  [go] s<3 -> 0.3333333 : (s'=next) + 0.3333333 : (s'=3) + 0.3333334 : (s'=3);
+  [slow] s<3 -> 0.3333333 : (s'=next) + 0.6666666 : (s'=3);
+  [stay] s=3 -> 1 : (s'=3);
+  [out] s=4 -> 1 : (s'=0);
+endmodule
+label "goal" = s=3;
+rewards "cost"
+  [go] true : 2;
+  [slow] true : 3;
+endrewards
+"""
+# Two modules that take a step together, names with primes of their own, and a state without any command.
+PAIR = """mdp
+global lost : bool init false;
+const int START = 2; const double leak = 1/8;
+module left
+  l : [0..2] init START;
+  [both] l>0 & !lost -> 1-leak : (l'=l-1) + leak : (l'=0);
+  [alone] l>0 & !lost -> (l'=0) & (lost'=true);
+endmodule
+module right = left [l=r, alone=sole] endmodule
+label "target" = l=0 & r=0;
+rewards true : l + r; [both] true : 1; endrewards
+"""
+
 
 def jani() -> dict:
     step = {"op": "+", "left": "x", "right": 1}
@@ -181,6 +211,25 @@ def test_a_chain_with_a_mark_windows_lines_stray_bytes_and_negative_numbers(tmp_
 
 
 @pytest.mark.slow
+def test_rows_of_seven_digits_repeated_targets_and_a_state_that_is_never_reached(tmp_path):
+    storm()
+    model = rue.load(written(tmp_path, {"m.nm": THIRDS}) / "m.nm")
+    assert set(model.graph.state_label) == {"s=0", "s=1", "s=2", "s=3"}
+    assert np.diff(model.graph.trans_ptr).max() == 2
+    assert np.add.reduceat(model.prob[:, 0], model.graph.trans_ptr[:-1]) == pytest.approx(1, abs=1e-12)
+    assert values(model) == [pytest.approx(2 + 2 / 3 + 2 / 9, abs=1e-6)]
+
+
+@pytest.mark.slow
+def test_modules_that_step_together_and_a_state_without_commands(tmp_path):
+    """Each of two counters falls by one, or to zero: from (2, 2) to (1, 1), (0, 1), (1, 0) or (0, 0)."""
+    storm()
+    model = rue.load(written(tmp_path, {"m.prism": PAIR}) / "m.prism")
+    assert values(model) == [5 + 49 / 64 * 3 + 14 / 64 * 1]
+    assert any("lost=true" in name for name in model.graph.state_label)
+
+
+@pytest.mark.slow
 def test_sets_of_reachable_states_that_differ_are_matched(tmp_path, caplog):
     storm()
     path = written(tmp_path, {"m.nm": TRAPS}) / "m.nm"
@@ -202,22 +251,90 @@ def test_a_model_in_jani(tmp_path):
     assert len(model.graph.state_label) == 4
 
 
+def changed_jani(automaton: dict, **more: object) -> dict:
+    file = jani()
+    return {**file, **more, "automata": [{**file["automata"][0], **automaton}]}
+
+
+def edge(action: str | None, guard: object, *ends: tuple[object, int, int]) -> dict:
+    """An edge to places with a probability and a cost each."""
+    named = {} if action is None else {"action": action}
+    assigned = [[{"ref": "x", "value": x}, {"ref": "cost", "value": cost}] for _, x, cost in ends]
+    found = [
+        {"location": "l", "probability": {"exp": prob}, "assignments": own}
+        for (prob, _, _), own in zip(ends, assigned, strict=True)
+    ]
+    return {"location": "l", "guard": {"exp": guard}, "destinations": found, **named}
+
+
+def at(number: int) -> dict:
+    return {"op": "=", "left": "x", "right": number}
+
+
+JANI = {
+    "a mark, Windows lines, comments and stray bytes": (
+        b"\xef\xbb\xbf" + json.dumps(
+            {**jani(), "comment": "by hand", "metadata": {"author": "who"}}, indent=1
+        ).replace("\n", "\r\n").encode() + b"\r\n\x00\x1a",
+        [8, 6, 4],
+    ),
+    "rows of seven digits and repeated targets": (
+        changed_jani({"edges": [
+            edge("go", at(0), (0.3333333, 1, 3), (0.3333333, 3, 3), (0.3333333, 3, 3)), edge("go", at(1), (1, 3, 6)),
+        ]}),
+        [pytest.approx(5, abs=1e-6)] * 3,
+    ),
+    "a terminal state that loops, and one that is never reached": (
+        changed_jani({"edges": [
+            edge("go", at(0), ("p", 3, 2), ({"op": "-", "left": 1, "right": "p"}, 0, 2)),
+            edge("jump", at(3), (1, 3, 0)), edge("jump", at(2), (1, 0, 7)),
+        ]}),
+        [8, 4, pytest.approx(8 / 3)],
+    ),
+    "a chain, with steps that have no name": (
+        changed_jani({"edges": [
+            edge(None, at(0), ("p", 3, 1), ({"op": "-", "left": 1, "right": "p"}, 1, 1)),
+            edge(None, at(1), (1, 3, 4)),
+        ]}, type="dtmc"),
+        [4, 3, 2],
+    ),
+    "where it begins is told by an expression, and a function": (
+        changed_jani(
+            {"edges": [edge("go", {"op": "≤", "left": "x", "right": 2}, ("p", 3, 1), (
+                {"op": "-", "left": 1, "right": "p"}, {"op": "max", "left": "x", "right": 1}, 1))]},
+            **{"restrict-initial": {"exp": {"op": "=", "left": "x", "right": 0}}},
+        ),
+        [4, 2, pytest.approx(4 / 3)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "found"), JANI.values(), ids=JANI)
+def test_files_in_jani(file, found, tmp_path):
+    storm()
+    text = file if isinstance(file, bytes) else json.dumps(file)
+    model = rue.load(written(tmp_path, {"m.jani": text}) / "m.jani", const="p=0.25:0.25:0.75", goal="there")
+    assert values(model) == found
+    assert "x=2" not in model.graph.state_label or isinstance(file, bytes)
+
+
 @pytest.mark.slow
 def test_the_command_line_takes_constants_labels_and_rewards(tmp_path):
     storm()
     path = str(written(tmp_path, {"m.prism": WALK}) / "m.prism")
     options = ["--const", "p=0.25:0.25:0.75", "--goal", "there", "--reward", "time"]
     run = CliRunner().invoke(app, ["info", path, *options, "--json"])
-    assert json.loads(run.output)["samples"] == 3
+    assert json.loads(run.stdout)["samples"] == 3
     out, solution = str(tmp_path / "m.umb"), str(tmp_path / "s.rue")
     assert CliRunner().invoke(app, ["convert", path, out, *options]).exit_code == 0
     assert_same(rue.load(path, const="p=0.25:0.25:0.75", goal="there", reward="time"), rue.load(out))
     run = CliRunner().invoke(app, ["solve", path, *options, "--method", "adaptive", "-o", solution, "--json"])
-    assert json.loads(run.output)["status"] == "solved"
+    assert json.loads(run.stdout)["status"] == "solved"
     run = CliRunner().invoke(app, ["evaluate", path, solution, *options, "--json"])
-    assert json.loads(run.output)["samples"] == ["p=0.25", "p=0.5", "p=0.75"]
+    assert json.loads(run.stdout)["samples"] == ["p=0.25", "p=0.5", "p=0.75"]
     run = CliRunner().invoke(app, ["compare", path, *options, "--methods", "average,best", "--json"])
-    assert len(json.loads(run.output)["methods"]) == 2
+    assert len(json.loads(run.stdout)["methods"]) == 2
 
 
 WRONG = {
@@ -242,7 +359,7 @@ WRONG = {
     ),
     "two initial states": (
         CHAIN.replace("init -1", "").replace("init false", "").replace("label", "init s<0 endinit label"), {},
-        "2 states are initial; expected one",
+        "m.prism: 2 states are initial; expected one",
     ),
 }  # fmt: skip
 
@@ -258,16 +375,19 @@ def test_what_is_wrong_is_told_in_one_line(text, options, told, tmp_path, capfd)
 
 
 BROKEN = {
-    "no JSON": (lambda file: "{", "Storm cannot build it"),
-    "empty": (lambda file: "", "Storm cannot build it"),
-    "no automata": (lambda file: {**file, "automata": []}, "Storm cannot build it"),
-    "no variables": (lambda file: {**file, "variables": []}, "Storm cannot build it"),
+    "no JSON": (lambda file: "{\n\n]", "line 3: Storm cannot build it ([json.exception.parse_error"),
+    "empty": (lambda file: "", "line 1: Storm cannot build it"),
+    "no automata": (lambda file: {**file, "automata": []}, "(Unable to retrieve unknown automaton 'walk')"),
+    "no variables": (lambda file: {**file, "variables": []}, "(Unknown identifier 'there' occurs in 'LHS of assign"),
     "another kind": (lambda file: {**file, "type": "ctmc"}, "the model is a CTMC"),
-    "an unknown kind": (lambda file: {**file, "type": "game"}, "Storm cannot build it"),
-    "no system": (lambda file: {k: v for k, v in file.items() if k != "system"}, "Storm cannot build it"),
-    "an unknown feature": (lambda file: {**file, "features": ["magic"]}, "Storm cannot build it"),
-    "an unknown action": (lambda file: {**file, "actions": []}, "Storm cannot build it"),
-    "a list": (lambda file: [1, 2], "Storm cannot build it"),
+    "an unknown kind": (lambda file: {**file, "type": "game"}, "(Model type game not recognized)"),
+    "no system": (
+        lambda file: {k: v for k, v in file.items() if k != "system"},
+        "(Exactly one system description must be given)",
+    ),
+    "an unknown feature": (lambda file: {**file, "features": ["magic"]}, "does not support the model feature magic"),
+    "an unknown action": (lambda file: {**file, "actions": []}, "(Unable to retrieve index of unknown action 'go')"),
+    "a list": (lambda file: [1, 2], "(Jani-version must be given exactly once)"),
 }
 
 

@@ -65,6 +65,18 @@ def test_numbers_from_one_are_names(tmp_path):
     assert values(model) == [3]
 
 
+@pytest.mark.parametrize("size", [1 << 20, 64])
+def test_numbers_that_need_more_than_32_bits_are_names_too(size, tmp_path, monkeypatch):
+    monkeypatch.setattr(text_table, "CHUNK", size)
+    text = HEAD + "".join(
+        f"{3_000_000_000 * int(row[0])},{row[1]},{3_000_000_000 * int(row[2])},{','.join(row[3:])}\n"
+        for row in (line.split(",") for line in (BODY + OTHER).splitlines())
+    )
+    model = rue.load(written(tmp_path, {"m.csv": text}) / "m.csv")
+    assert model.graph.state_label == ("0", "3000000000", "6000000000")
+    assert values(model) == [3, pytest.approx(5 / 3)]
+
+
 def test_rows_of_seven_digits_repeated_targets_and_no_outcome(tmp_path):
     text = "idstatefrom,idaction,idstateto,probability,reward\n"
     text += "0,0,1,0.3333333,-1\n0,0,1,0.3333333,-4\n0,0,1,0.3333333,-1\n1,0,1,1,0\n"
@@ -136,7 +148,14 @@ WRONG = {
     "half a state": ({"m.csv": HEAD + "0.5,0,1,0,1,0\n"}, "m.csv, line 2: idstatefrom is '0.5'"),
     "a negative state": ({"m.csv": HEAD + "-1,0,1,0,1,0\n"}, "m.csv, line 2: idstatefrom is '-1'"),
     "an infinite reward": ({"m.csv": HEAD + BODY.replace("-3", "-inf")}, "m.csv, line 4: reward is '-inf'"),
-    "a row that does not sum to one": ({"m.csv": HEAD + BODY.replace("0.5", "0.4", 1)}, "sum to 0.9; expected 1"),
+    "a row that does not sum to one": (
+        {"m.csv": HEAD + BODY.replace("0.5", "0.4", 1)},
+        'm.csv, line 2: probabilities of state 0, action "0" sum to 0.9; expected 1',
+    ),
+    "a negative probability, with other numbers of states": (
+        {"m.csv": HEAD + BODY.replace("1,0,0,0,1,-1", "7,3,0,0,-1,-1\n1,0,2,0,1,0")},
+        'm.csv, line 5: a probability of state 7, action "3" is -1; expected 0 to 1',
+    ),
     "some outcomes": (
         {"m.csv": HEAD + BODY + OTHER + OTHER.replace(",1,0", ",2,0") + "0,1,2,1,1,-3\n"},
         "m.csv: state 0, action 1 has 2 of 3 outcomes; expected one, or all",

@@ -47,6 +47,11 @@ def test_health(run):
     policy = names["solutions"]["average"].policy
     values = [value_in_qalys(model, policy, names, k) for k in range(8)]
     assert verdicts["average"].value == pytest.approx(values, abs=1e-9)
+    page = (DOCS / "tutorials" / "health.md").read_text(encoding="utf-8")
+    lost = np.array(best) - values
+    assert f"average {model.weight @ values:17.3f} {model.weight @ lost:12.3f} {lost.max():11.3f}  " in page
+    for name, top in zip(model.sample_label, best, strict=True):  # the plan that adapts has values of its own
+        assert re.search(rf"{name} .* of +{top:.2f} QALYs, regret", page)
     assert names["evpi"](range(8)) <= min(verdict.mean_regret for verdict in verdicts.values()) + 1e-9
 
 

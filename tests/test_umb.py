@@ -130,6 +130,18 @@ def test_a_compressed_file_and_one_that_is_told_by_content(tmp_path):
     assert values(rue.load(tmp_path / "m.umb")) == values(rue.load(tmp_path / "m.model")) == [3]
 
 
+def test_stray_bytes_behind_the_archive_and_files_that_nobody_knows(tmp_path):
+    """Of the folders of newer versions, and bytes that a transfer added."""
+    stream = io.BytesIO(archive())
+    with tarfile.open(fileobj=stream, mode="a") as tar:
+        for name in ("later/values.bin", "README.txt", "annotations/aps/a0/.DS_Store"):
+            member = tarfile.TarInfo(name)
+            member.size = 5
+            tar.addfile(member, io.BytesIO(b"\x00\xffabc"))
+    data = stream.getvalue() + b"\x00\x1a\r\n"
+    assert values(rue.load(written(tmp_path, {"m.umb": data}) / "m.umb")) == [3]
+
+
 def test_a_mark_before_the_index_and_a_state_that_is_never_reached(tmp_path, monkeypatch):
     index = changed(**{"#states": 4, "#choices": 5, "#branches": 6})
     longer = {

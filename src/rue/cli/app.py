@@ -81,7 +81,8 @@ def _with_quiet(command: Callable[..., None]) -> Callable[..., None]:
 
 app = typer.Typer(
     help="Plan when the model is uncertain: one policy with small worst-case regret over many possible models.",
-    epilog="Exit status: 0 done, 1 not solved, 2 bad input, 130 broken off by Ctrl-C.",
+    epilog="Example: `rue compare disaster:width=8,height=8,samples=15,seed=1`\n\n"
+    "Exit status: 0 done, 1 not solved, 2 bad input, 130 broken off by Ctrl-C.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -90,7 +91,10 @@ app = typer.Typer(
 for panel, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
-app.add_typer(experiment, name="experiment", rich_help_panel="Experiments", context_settings=HELP)
+app.add_typer(
+    experiment, name="experiment", rich_help_panel="Experiments", context_settings=HELP,
+    epilog=f"Example: `{EXAMPLES['run']}`",
+)  # fmt: skip
 for known in (*app.registered_commands, *experiment.registered_commands):
     name = known.name or getattr(known.callback, "__name__", "")
     known.epilog = f"Example: `{EXAMPLES[name]}`" if name in EXAMPLES else None

@@ -9,7 +9,7 @@ else the targets of a choice are sorted by state.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -38,12 +38,14 @@ class Part:
     where: str  # the file, for messages
     flat: Flat  # with one sample or more; a target may be named twice in a row
     goal: Array | None = None  # [S] which states are labelled as goals; None if none is
-    line: Array | None = None  # [C] where each choice is in the file
+    line: Array | Callable[[int], int] | None = None  # [C] where each choice is in the file, or how it is found
     exact: bool = False  # whether rows are kept as they are: rue wrote them
 
     def place(self, choice: int) -> str:
         """Return where a choice is, for messages."""
-        return self.where if self.line is None else f"{self.where}, line {self.line[choice]}"
+        if self.line is None:
+            return self.where
+        return f"{self.where}, line {self.line(choice) if callable(self.line) else self.line[choice]}"
 
     def describe(self, choice: int) -> str:
         """Return a choice in words."""
@@ -139,12 +141,12 @@ def _weights(parts: Sequence[Part]) -> Array | None:
 
 def sinks(flat: Flat) -> Array:  # [S]
     """Return the states that only loop, at no cost, in every sample, or have no choices."""
-    length = np.diff(flat.trans_ptr)
     choice_state = np.repeat(np.arange(flat.choice_ptr.size - 1), np.diff(flat.choice_ptr))
-    trans_choice = np.repeat(np.arange(length.size), length)
-    leaves = (flat.successor != choice_state[trans_choice]) & (flat.prob > 0).any(axis=1)
     moving = np.zeros(flat.choice_ptr.size - 1, bool)
-    moving[choice_state[trans_choice[leaves]]] = True
+    for first, last in pairwise([*range(0, choice_state.size, BLOCK), choice_state.size]):
+        rows = slice(flat.trans_ptr[first], flat.trans_ptr[last])
+        state = np.repeat(choice_state[first:last], np.diff(flat.trans_ptr[first : last + 1]))
+        moving[state[(flat.successor[rows] != state) & (flat.prob[rows] > 0).any(axis=1)]] = True
     moving[choice_state[(flat.cost != 0).any(axis=1)]] = True
     return ~moving
 

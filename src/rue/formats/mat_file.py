@@ -132,4 +132,4 @@ def _sparse(elements: _Elements, rest: list[tuple[int, memoryview]], shape: Arra
     if count > min(row.size, value.size) or (row[:count] < 0).any() or (row[:count] >= shape[0]).any():
         raise ValueError("the rows of a sparse matrix are damaged")
     check_memory(f"a matrix of {shape[0]} rows", 8.0 * float(shape.sum()))
-    return sparse.csc_array((value[:count].astype(float), row[:count], ptr), shape=tuple(shape.tolist()))
+    return sparse.csc_array((value[:count].astype(float, copy=False), row[:count], ptr), shape=tuple(shape.tolist()))

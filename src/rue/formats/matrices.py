@@ -8,7 +8,7 @@ Both may have a `discount`, and `initial`, the number of the initial state, whic
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +21,8 @@ from rue._check import check_memory, labels, number_array, one_index, real_numbe
 from rue.average import is_wanted
 from rue.errors import BadFile, BadInput
 from rue.flat import Flat
-from rue.formats.assemble import Part, choice_of, flat_from_entries, put_together
+from rue.formats.assemble import Part, put_together
+from rue.formats.entry_blocks import BLOCK, Entries, flat_of_blocks
 from rue.formats.mat_file import read_mat
 from rue.formats.names import goals_of, label_fields, names_of, parse_names
 from rue.formats.rewards import model_from_rewards, units_of
@@ -32,6 +33,7 @@ from rue.model import UMDP
 ENDINGS = (".npz", ".mat")
 NAMES = "rue_names"
 END = "end"
+MOST = 2**31  # actions
 
 
 def _scipy() -> Any:
@@ -92,24 +94,11 @@ def from_gymnasium(
     if not found:
         raise BadInput("there are no environments; expected one at least")
     tables = [_table(env, k) for k, env in enumerate(found)]
-    entries = [_entries(table, k) for k, table in enumerate(tables)]
     count = {len(table) for table in tables}
     if len(count) > 1:
         raise BadInput(f"the environments have {min(count)} to {max(count)} states; expected the same in all")
     states = count.pop()
-    state, action, target, sample, prob, reward, ended = np.concatenate(entries).T
-    if is_wanted(average) and ended.any():
-        first = int(np.flatnonzero(ended)[0])
-        raise BadInput(
-            f"environment {sample[first]:g} terminates after action {action[first]:g} in state {state[first]:g}, and "
-            "average= is given; expected tables that go on for ever"
-        )
-    if ((target < 0) | (target >= states)).any():
-        raise BadInput(f"a next state is {target.max():g} or {target.min():g}; expected 0 to {states - 1}")
-    target = np.where(ended != 0, states, target)
-    index = [column.astype(np.int64) for column in (state, action, target, sample)]
-    flat = flat_from_entries(index[0], index[1], index[2], index[3], prob, len(found), states + 1)
-    flat = replace(flat, cost=_expected(flat, index, prob * reward))
+    flat = flat_of_blocks(_blocks_of_tables(tables, states, is_wanted(average)), states + 1, len(found))
     start = _start(found[0], states) if initial is None else one_index("initial", initial, states)
     names = (*map(str, range(states)), END)
     flat = replace(flat, initial=start, state_label=names, sample_label=labels("sample", samples))
@@ -131,25 +120,59 @@ def _table(env: object, number: int) -> Mapping[int, Any]:
     return table
 
 
-def _entries(table: Mapping[int, Any], sample: int) -> Array:
-    """Return state, action, next state, sample, probability, reward and end of each outcome."""
+def _blocks_of_tables(tables: Sequence[Mapping[int, Any]], states: int, endless: bool) -> Iterator[Entries]:
+    """Yield the outcomes of some states at a time; what ends leads to one more state."""
+    rows: list[tuple[float, ...]] = []
+    first = 0
+    for state in range(states):
+        for k, table in enumerate(tables):
+            rows += _outcomes(table[state], state - first, k)
+        if len(rows) >= BLOCK or state == states - 1:
+            yield _entries(rows, first, state + 1 - first, states, endless)
+            rows, first = [], state + 1
+
+
+def _outcomes(row: Any, state: int, sample: int) -> list[tuple[float, ...]]:
+    """Return state, action, next state, sample, probability, reward and end of each outcome of a state."""
     try:
-        rows = [
+        return [
             (state, action, target, sample, prob, reward, bool(ended))
-            for state, row in table.items()
             for action, outcomes in row.items()
             for prob, target, reward, ended in outcomes
         ]
-        found = number_array("P", rows).reshape(-1, 7)
     except (AttributeError, TypeError, ValueError):
         raise BadInput(
             f"the table P of environment {sample} has another form; expected P[state][action] to list (probability, "
             "next state, reward, terminated)"
         ) from None
-    whole = found[:, :4]
-    if not np.isfinite(found).all() or (whole != np.floor(whole)).any() or (whole[:, 1] < 0).any():
-        raise BadInput(f"the table P of environment {sample} has odd numbers; expected finite ones, and whole states")
-    return found
+
+
+def _entries(rows: list[tuple[float, ...]], first: int, here: int, states: int, endless: bool) -> Entries:
+    """Return the outcomes of some states as arrays, once they are checked."""
+    found = number_array("P", rows).reshape(-1, 7)
+    state, action, target, sample, prob, reward, ended = found.T
+    whole = found[:, 1:3]
+    odd = ~np.isfinite(found).all(axis=1) | (whole != np.floor(whole)).any(axis=1) | (action < 0) | (action > MOST)
+    if odd.any():
+        raise BadInput(
+            f"the table P of environment {sample[np.argmax(odd)]:g} has odd numbers; expected finite ones, and whole "
+            "states"
+        )
+    outside = (target < 0) | (target >= states)
+    if outside.any():
+        place = int(np.argmax(outside))
+        raise BadInput(
+            f"a next state of environment {sample[place]:g} is {target[place]:g}; expected 0 to {states - 1}"
+        )
+    if endless and ended.any():
+        place = int(np.argmax(ended))
+        raise BadInput(
+            f"environment {sample[place]:g} terminates after action {action[place]:g} in state "
+            f"{first + state[place]:g}, and average= is given; expected tables that go on for ever"
+        )
+    target = np.where(ended != 0, states, target)
+    index = [column.astype(np.int64) for column in (state, action, target, sample)]
+    return Entries(here, index[0], index[1], index[2], index[3], prob, reward)
 
 
 def _start(env: object, states: int) -> int:
@@ -164,26 +187,40 @@ def _start(env: object, states: int) -> int:
     return int(sure[0])
 
 
-def _expected(flat: Flat, index: Sequence[Array], part: Array) -> Array:  # [C, K]
-    """Return what each choice gives in each sample, from the parts of its outcomes."""
-    samples = flat.prob.shape[1]
-    cell = choice_of(flat, index[0], index[1]) * samples + index[3]
-    return np.bincount(cell, part, flat.action.size * samples).reshape(-1, samples)
-
-
 def _matrix(name: str, value: Any) -> Any:
-    """Return a square matrix in coordinates."""
+    """Return a square matrix, dense as it is, or sparse in rows, where each entry is there once."""
+    sparse = _scipy().sparse
     try:
-        given: Any = value if _scipy().sparse.issparse(value) else number_array(name, value)
-        matrix = _scipy().sparse.coo_array(given)
+        if sparse.issparse(value):
+            matrix: Any = sparse.csr_array(value)
+            if not matrix.has_canonical_format:
+                matrix = matrix.copy()  # the arrays may be those of the user
+                matrix.sum_duplicates()
+        else:
+            plain = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+            matrix = value if plain else number_array(name, value)
     except (TypeError, ValueError):
-        raise BadInput(f"{name} is no matrix of numbers; expected one, dense or sparse") from None
+        matrix = None
+    if matrix is None or matrix.dtype.kind not in "biuf":
+        raise BadInput(f"{name} is no matrix of numbers; expected one, dense or sparse")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise BadInput(f"{name} has shape {matrix.shape}; expected states × states")
-    if not np.isfinite(matrix.data).all():
+    if not np.isfinite(matrix.data if sparse.issparse(matrix) else matrix).all():
         raise BadInput(f"{name} has numbers that are not finite; expected finite ones")
-    matrix.sum_duplicates()
     return matrix
+
+
+def _rows_of(matrix: Any, first: int, last: int) -> tuple[Array, Array, Array]:
+    """Return row, column and value of what is not zero in some rows, which are counted from the first."""
+    if isinstance(matrix, np.ndarray):
+        part = matrix[first:last]
+        row, column = np.nonzero(part)
+        return row, column, part[row, column].astype(float)
+    begin, end = matrix.indptr[[first, last]]
+    row = np.repeat(np.arange(last - first), np.diff(matrix.indptr[first : last + 1]))
+    column, value = matrix.indices[begin:end], matrix.data[begin:end].astype(float)
+    kept = value != 0
+    return (row, column, value) if kept.all() else (row[kept], column[kept], value[kept])
 
 
 def _depth(value: Any) -> int:
@@ -202,44 +239,42 @@ def _flat(name: str, P: Any, R: Any, per_sample: bool = False) -> Flat:
     depth = _depth(P)
     if depth not in (3, 4):
         raise BadInput(f"{name} has {depth} axes; expected {name}[action] or {name}[sample][action], each a matrix")
-    table = [P] if depth == 3 else list(P)
-    actions, samples = len(table[0]), len(table)
-    parts, states = [], -1
+    table = [list(own) for own in ([P] if depth == 3 else P)]
+    del P  # what is not needed any more is let go, one matrix after the other
+    actions, samples, states = len(table[0]), len(table), -1
     for k, own in enumerate(table):
         if len(own) != actions:
             raise BadInput(f"sample {k} of {name} has {len(own)} actions; expected {actions}, as the first one has")
         for a in range(actions):
-            matrix = _matrix(f"{name}[{k}][{a}]" if depth == 4 else f"{name}[{a}]", own[a])
-            states = matrix.shape[0] if states < 0 else states
-            if matrix.shape[0] != states:
-                raise BadInput(f"{name}[{a}] of sample {k} has {matrix.shape[0]} states; expected {states}")
-            row, column = matrix.coords
-            kept = matrix.data != 0
-            size = int(kept.sum())
-            parts.append((row[kept], np.full(size, a), column[kept], np.full(size, k), matrix.data[kept]))
-    state, action, target, sample, prob = (np.concatenate(column) for column in zip(*parts, strict=True))
-    flat = flat_from_entries(state, action, target, sample, prob, samples, states)
-    index = [column.astype(np.int64) for column in (state, action, target, sample)]
+            own[a] = _matrix(f"{name}[{k}][{a}]" if depth == 4 else f"{name}[{a}]", own[a])
+            states = own[a].shape[0] if states < 0 else states
+            if own[a].shape[0] != states:
+                raise BadInput(f"{name}[{a}] of sample {k} has {own[a].shape[0]} states; expected {states}")
     shape = samples, actions, states
     several = not _scipy().sparse.issparse(R) and (per_sample or (depth == 4 and _is_per_sample(R, shape)))
-    return replace(flat, cost=_expected(flat, index, prob * _rewards(R, index, shape, several)))
+    rewards = [_one_reward(one, actions, states) for one in (R if several else [R])]
+    if len(rewards) not in (1, samples):
+        raise BadInput(f"R has {len(rewards)} samples; expected {samples}, as {name} has")
+    return flat_of_blocks(_blocks_of_matrices(table, rewards, states), states, samples)
 
 
-def _rewards(R: Any, index: Sequence[Array], shape: tuple[int, int, int], per_sample: bool) -> Array:
-    """Return the reward of each transition."""
-    _, actions, states = shape
-    state, action, target, sample = index
-    tables = [_one_reward(one, actions, states) for one in (R if per_sample else [R])]
-    reward = np.zeros(state.size)
-    for k, table in enumerate(tables):
-        own = np.flatnonzero(sample == k) if per_sample else np.arange(state.size)
-        if isinstance(table, list):
-            for a in range(actions):
-                place = own[action[own] == a]
-                reward[place] = np.asarray(table[a][state[place], target[place]]).ravel()
-        else:
-            reward[own] = table[state[own], action[own]]
-    return reward
+def _blocks_of_matrices(table: list[list[Any]], rewards: list[Any], states: int) -> Iterator[Entries]:
+    """Yield the transitions of some states at a time."""
+    size = sum(one.nnz if _scipy().sparse.issparse(one) else one.size for own in table for one in own)
+    step = max(1, BLOCK * states // max(size, 1))
+    for first in range(0, states, step):
+        last = min(first + step, states)
+        parts = []
+        for k, own in enumerate(table):
+            paid = rewards[k % len(rewards)]
+            for a, matrix in enumerate(own):
+                row, column, prob = _rows_of(matrix, first, last)
+                if isinstance(paid, list):
+                    reward = np.asarray(paid[a][first + row, column], float).ravel()
+                else:
+                    reward = paid[first + row, a]
+                parts.append((row, np.full(row.size, a), column, np.full(row.size, k), prob, reward))
+        yield Entries(last - first, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _is_per_sample(R: Any, shape: tuple[int, int, int]) -> bool:
@@ -256,7 +291,7 @@ def _is_per_sample(R: Any, shape: tuple[int, int, int]) -> bool:
 def _one_reward(R: Any, actions: int, states: int) -> Any:
     """Return the rewards of one sample: a table [S, A], or a matrix for each action."""
     if _depth(R) == 3 and len(R) == actions:
-        return [_scipy().sparse.csr_array(_matrix(f"R[{a}]", R[a])) for a in range(actions)]
+        return [_matrix(f"R[{a}]", R[a]) for a in range(actions)]
     dense: Any = R
     table = dense.toarray() if _scipy().sparse.issparse(R) else number_array("R", R)
     if table.shape in ((states,), (1, states), (states, 1)) and table.shape != (states, actions):
@@ -278,13 +313,15 @@ def read_matrices(path: Path, model: object) -> UMDP:
             known = ", ".join(found) or "nothing"
             raise BadFile(f"{path}: there is no array {name}; expected P and R, found {known}")
     try:
-        flat = _flat("P", found["P"], found["R"], per_sample=NAMES in found)
+        flat = _flat("P", found.pop("P"), found.pop("R"), per_sample=NAMES in found)
         states = flat.choice_ptr.size - 1
         names: Mapping[str, Any] = {}
         if NAMES in found:
             names = parse_names(str(path), str(np.asarray(found[NAMES]).ravel()[0]))
-        flat = replace(flat, initial=one_index("initial", int(found.get("initial", 0)), states), **label_fields(names))
-        discount = float(found["discount"]) if "discount" in found else None
+        first = _one_number(found, "initial", 0.0)
+        start = one_index("initial", int(first) if first.is_integer() else first, states)
+        flat = replace(flat, initial=start, **label_fields(names))
+        discount = _one_number(found, "discount", 1.0)
         _check_discount(discount)
         flat = put_together([Part(str(path), flat, goals_of(str(path), names, states))])
         return model_from_rewards(str(path), flat, discount, ours=names)
@@ -292,6 +329,14 @@ def read_matrices(path: Path, model: object) -> UMDP:
         raise
     except (BadInput, TypeError, ValueError) as error:
         raise BadFile(f"{path}: {error}") from None
+
+
+def _one_number(found: Mapping[str, Any], name: str, default: float) -> float:
+    """Return a number of the file, which may be an array of one."""
+    values = number_array(name, found.get(name, default))
+    if values.size != 1:
+        raise BadInput(f"{name} has {values.size} numbers; expected one")
+    return float(values.ravel()[0])
 
 
 def _load_npz(path: Path) -> dict[str, Any]:
@@ -304,9 +349,8 @@ def _load_mat(path: Path) -> dict[str, Any]:
     for name in ("P", "R"):
         if name in found:
             found[name] = _from_matlab(found[name], name)
-    for name in ("discount", "initial"):
-        if name in found:
-            found[name] = float(np.asarray(found[name]).ravel()[0]) - (name == "initial")
+    if "initial" in found:
+        found["initial"] = found["initial"] - 1
     return found
 
 

@@ -5,7 +5,8 @@ states and transitions for a Markov chain; files for Storm begin with the word `
 may be missing: without `.sta` states have no names, without `.lab` the initial state is 0 and goals are those that only
 loop, at no cost. A choice costs the reward of its state and the mean of the rewards of its transitions.
 
-rue writes the names that the format has no place for to a file `.names.json` beside the others.
+rue writes the names that the format has no place for to a file `.names.json` beside the others. A name that ends in
+`.storm.tra` asks for files that Storm reads.
 """
 
 import json
@@ -35,9 +36,9 @@ from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, Growing, read_chunks
 from rue.formats.writing import write_pieces
-from rue.model import UMDP
+from rue.model import UMDP, Graph
 
-ENDING = ".tra"
+ENDING, FOR_STORM = ".tra", ".storm.tra"
 STATE_REWARDS, TRANSITION_REWARDS = (".srew", ".rews"), (".trew", ".rewt")
 DECLARED = re.compile(r'(\d+)="([^"]*)"')
 NAMED_REWARD = re.compile(rb'# *Reward structure:? *"?([^"\s]+)"?')
@@ -60,8 +61,9 @@ def read_prism_files(paths: Sequence[Path], *, goal: str | None = None, reward: 
 
 def _read_part(path: Path, goal: str | None, reward: str | None) -> Part:
     table = _read_transitions(path)
-    names, states = read_names(path), table.states
+    names, states, width = read_names(path), table.states, table.width
     flat, words = table.flat()
+    choice_ptr = flat.choice_ptr
     del table
     flat = replace(flat, cost=_read_costs(path, flat, reward)[:, None], **_labels(flat, words, names))
     labels = _read_labels(beside(path, ".lab"), states)
@@ -72,7 +74,26 @@ def _read_part(path: Path, goal: str | None, reward: str | None) -> Part:
     flat = replace(flat, initial=initial[0], sample_label=own["sample_label"], weight=own["weight"])
     if "state_label" not in names:
         flat = replace(flat, state_label=_read_states(beside(path, ".sta"), states))
-    return Part(str(path), flat, goal_mask(str(beside(path, ".lab")), labels, states, goal), None)
+    goals = goal_mask(str(beside(path, ".lab")), labels, states, goal)
+    return Part(str(path), flat, goals, lambda choice: _line_of(path, width, states, choice_ptr, choice))
+
+
+def _line_of(path: Path, width: int, states: int, choice_ptr: Array, choice: int) -> int:
+    """Return the first line of a choice, which is looked for when it is needed."""
+    state = int(np.searchsorted(choice_ptr, choice, side="right")) - 1
+    found: dict[int, int] = {}
+    is_first = True
+    for chunk in read_chunks(path):
+        lines = np.flatnonzero(_is_data(chunk))
+        if lines.size and is_first:
+            is_first, lines = False, lines[1:]
+        if lines.size:
+            rows = _read_rows(chunk, lines, width, states)
+            own = np.flatnonzero(rows[:, 0] == state)
+            numbers = rows[own, 1] if width == 4 else np.zeros(own.size)
+            for number, line in zip(numbers.tolist(), lines[own].tolist(), strict=True):
+                found.setdefault(int(number), chunk.first + line)
+    return found[sorted(found)[choice - int(choice_ptr[state])]]
 
 
 def _labels(flat: Flat, words: list[str], names: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,6 +124,7 @@ class _Transitions:
     """The lines of a `.tra` file: their numbers, and where the choice is another one, the word for its action."""
 
     states: int = -1
+    width: int = 0  # the numbers in a line
     state: Growing = field(default_factory=lambda: Growing(np.int32))
     choice: Growing = field(default_factory=lambda: Growing(np.int32))
     target: Growing = field(default_factory=lambda: Growing(np.int32))
@@ -162,6 +184,7 @@ def _read_transitions(path: Path) -> _Transitions:
         raise BadFile(f"{path}: there are {count} transitions; expected {expected}, as the first line says")
     if table.states < 0:
         table.states = 1 + max(table.state.largest, table.target.largest)
+    table.width = width
     return table
 
 
@@ -348,32 +371,33 @@ def _read_states(path: Path, states: int) -> tuple[str, ...] | None:
 def write_prism(path: Path, thing: Storable) -> None:
     """Write a model: a set of files for one sample, a folder of them for more."""
     assert isinstance(thing, UMDP)
-    model = merged_targets(thing)
+    model, storm = merged_targets(thing), path.name.lower().endswith(FOR_STORM)
     if model.samples == 1:
-        for ending, pieces in _texts(model, 0):
+        for ending, pieces in _texts(model, 0, storm):
             write_pieces(beside(path, ending), pieces)
         return
-    write_folder(path, chain.from_iterable(_writers(model, k) for k in range(model.samples)))
+    write_folder(path, chain.from_iterable(_writers(model, k, storm) for k in range(model.samples)))
 
 
-def _writers(model: UMDP, sample: int) -> Iterator[tuple[str, Callable[[Path], object]]]:
-    for ending, pieces in _texts(model, sample):
+def _writers(model: UMDP, sample: int, storm: bool) -> Iterator[tuple[str, Callable[[Path], object]]]:
+    for ending, pieces in _texts(model, sample, storm):
         yield f"{sample}{ending}", partial(write_pieces, pieces=pieces)
 
 
-def _texts(model: UMDP, sample: int) -> Iterator[tuple[str, Iterable[str]]]:
-    """Yield the ending and the text of each file of a sample, in pieces."""
+def _texts(model: UMDP, sample: int, storm: bool) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yield the ending and the text of each file of a sample, in pieces.
+
+    Storm wants the word `mdp` where PRISM has sizes, names of labels for numbers, and a reward for each transition.
+    """
     graph = model.graph
     goals = np.flatnonzero(graph.goal)
     live = model.prob[:, sample] > 0
     paid = int((live & (model.cost[graph.trans_choice, sample] != 0)).sum())
     sizes = f"{graph.states} {graph.choices + goals.size}"
-    yield ENDING, chain([f"{sizes} {int(live.sum()) + goals.size}\n"], _pieces(model, sample, _transition_lines))
-    yield ".trew", chain([f"{sizes} {paid}\n"], _pieces(model, sample, _reward_lines))
-    labelled = {graph.initial: "0"}
-    for goal in goals.tolist():
-        labelled[goal] = f"{labelled[goal]} 1" if goal in labelled else "1"
-    yield ".lab", chain(['0="init" 1="goal"\n'], (f"{s}: {text}\n" for s, text in sorted(labelled.items())))
+    first = ["mdp\n"] * 2 if storm else [f"{sizes} {int(live.sum()) + goals.size}\n", f"{sizes} {paid}\n"]
+    yield ENDING, chain(first[:1], _pieces(model, sample, _transition_lines))
+    yield ".trew", chain(first[1:], _pieces(model, sample, _all_reward_lines if storm else _reward_lines))
+    yield ".lab", _label_lines(graph, storm)
     yield ".sta", chain(["(s)\n"], (f"{s}:({s})\n" for s in range(graph.states)))
     names: dict[str, Any] = {"state_label": graph.state_label, "action_label": graph.action_label, **units_of(model)}
     if model.sample_label is not None:
@@ -381,6 +405,16 @@ def _texts(model: UMDP, sample: int) -> Iterator[tuple[str, Iterable[str]]]:
     if model.is_weighted:
         names["weight"] = [float(model.weight[sample])]
     yield NAMES, [json.dumps(names)]
+
+
+def _label_lines(graph: Graph, storm: bool) -> Iterator[str]:
+    """Yield the declaration of the labels, and a line for each state that has one."""
+    init, goal = ("init", "goal") if storm else ("0", "1")
+    yield "#DECLARATION\ninit goal\n#END\n" if storm else '0="init" 1="goal"\n'
+    labelled = dict.fromkeys(np.flatnonzero(graph.goal).tolist(), goal)
+    labelled[graph.initial] = f"{init} {goal}" if graph.initial in labelled else init
+    for state, text in sorted(labelled.items()):
+        yield f"{state}{' ' if storm else ': '}{text}\n"
 
 
 def _pieces(model: UMDP, sample: int, lines: Callable[[UMDP, int, range], list[str]]) -> Iterator[str]:
@@ -412,12 +446,20 @@ def _transition_lines(model: UMDP, sample: int, states: range) -> list[str]:
     return [line for _, line in lines]
 
 
-def _reward_lines(model: UMDP, sample: int, states: range) -> list[str]:
+def _reward_lines(model: UMDP, sample: int, states: range, *, zeros: bool = False) -> list[str]:
     graph = model.graph
     row, choice = _live(model, sample, states)
     place = choice - graph.choice_ptr[graph.choice_state[choice]]
     columns = (graph.choice_state[choice], place, graph.successor[row], model.cost[choice, sample])
-    return [f"{s} {c} {t} {r!r}\n" for s, c, t, r in zip(*(column.tolist() for column in columns), strict=True) if r]
+    found = zip(*(column.tolist() for column in columns), strict=True)
+    lines = [(s, f"{s} {c} {t} {r!r}\n") for s, c, t, r in found if r or zeros]
+    if zeros:
+        lines += [(s, f"{s} 0 {s} 0\n") for s in states if graph.goal[s]]
+        lines.sort(key=itemgetter(0))
+    return [line for _, line in lines]
+
+
+_all_reward_lines = partial(_reward_lines, zeros=True)
 
 
 def merged_targets(model: UMDP) -> UMDP:

@@ -149,7 +149,7 @@ def _one_line(path: Path) -> Iterator[None]:
         yield
     except RuntimeError as error:
         reason = re.sub(r"^\w+Exception: ", "", " ".join(str(error).split()).rstrip(". "))
-        line = re.search(r" at (\d+):\d+", reason)
+        line = re.search(r" at (?:line )?(\d+)[:,]", reason)
         raise BadFile(
             f"{path}{f', line {line[1]}' if line else ''}: Storm cannot build it ({short_line(reason, 160)}); expected "
             "a model of PRISM or JANI"

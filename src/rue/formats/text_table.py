@@ -22,12 +22,15 @@ from rue.errors import BadFile
 CHUNK = 1 << 20  # bytes; what is worked out about a chunk takes some twenty times as much
 LONGEST = 1 << 26  # bytes of a line
 BLANK, NEWLINE = 32, 10
-LARGEST_WHOLE = 2**53
+LARGEST_WHOLE, LARGEST_INT32 = 2**53, 2**31 - 1
 MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Growing:
-    """An array that grows at its end. Large blocks are moved by the system without a copy."""
+    """An array that grows at its end. Large blocks are moved by the system without a copy.
+
+    Whole numbers of 32 bits become ones of 64 where one does not fit.
+    """
 
     def __init__(self, dtype: type) -> None:
         self._whole: Array = np.empty(0, dtype)
@@ -38,6 +41,8 @@ class Growing:
         size = self._size + values.size
         if size > self._whole.size:
             self._whole.resize(max(size, self._whole.size + self._whole.size // 4), refcheck=False)
+        if self._whole.dtype == np.int32 and values.dtype == np.int64 and values.max(initial=0) > LARGEST_INT32:
+            self._whole = self._whole.astype(np.int64)
         self._whole[self._size : size] = values
         self._size = size
 

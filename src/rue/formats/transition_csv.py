@@ -83,12 +83,18 @@ def _read_model(path: Path, delimiter: str, columns: tuple[str, ...]) -> UMDP:
     flat = flat_from_entries(state, action, target, sample, table[PROBABILITY], samples, state_id.size)
     flat = replace(flat, cost=_rewards(flat, (state, action, sample), table))
     if samples > 1:
-        flat = _fill_certain(path, flat, choice_of(flat, state, action), sample, (state_id, action_id))
+        flat = _fill_certain(path, flat, choice_of(flat, state.astype(np.int64), action), sample, (state_id, action_id))
     del state, action, sample, target, table
     labels = label_fields(names) if names else _number_names(state_id, action_id, sample_id)
     flat = replace(flat, initial=_read_initial(path, state_id), **labels)
     goal = goals_of(str(beside(path, ENDING)), names, state_id.size)
-    flat = put_together([Part(str(path), flat, goal)])
+    choice_ptr, number = flat.choice_ptr, flat.action
+
+    def line_of(choice: int) -> int:
+        state = int(np.searchsorted(choice_ptr, choice, side="right")) - 1
+        return _line_of(path, delimiter, columns, (int(state_id[state]), int(action_id[number[choice]])))
+
+    flat = put_together([Part(str(path), flat, goal, line_of)])
     return model_from_rewards(str(path), flat, _read_discount(path), ours=names)
 
 
@@ -113,7 +119,7 @@ def _rewards(flat: Flat, index: tuple[Array, Array, Array], table: Mapping[str, 
     samples = flat.prob.shape[1]
     total = np.zeros(flat.action.size * samples)
     for first in range(0, index[0].size, LINES):
-        state, action, sample = (column[first : first + LINES] for column in index)
+        state, action, sample = (column[first : first + LINES].astype(np.int64) for column in index)
         paid = table[PROBABILITY][first : first + LINES] * table[REWARD][first : first + LINES]
         total += np.bincount(choice_of(flat, state, action) * samples + sample, paid, total.size)
     return total.reshape(-1, samples)
@@ -157,23 +163,40 @@ def _fill_certain(path: Path, flat: Flat, choice: Array, sample: Array, ids: tup
 def _read_table(path: Path, delimiter: str, columns: tuple[str, ...]) -> dict[str, Array]:
     """Return the columns as numbers."""
     numbers = (PROBABILITY, REWARD)
-    parts = {name: Growing(np.float64 if name in numbers else np.int64) for name in columns if name in COLUMNS}
-    before = True
-    for chunk in read_chunks(path):
-        cells = _cells(chunk, delimiter)
-        lines = np.flatnonzero(np.diff(cells.word_ptr) > 0)
-        if before and lines.size:  # the header
-            before, lines = False, lines[1:]
+    parts = {name: Growing(np.float64 if name in numbers else np.int32) for name in columns if name in COLUMNS}
+    for cells, lines in _lines_of(path, delimiter):
         count = np.diff(cells.word_ptr)[lines]
         wrong = np.flatnonzero(count != len(columns))
         if wrong.size:
-            chunk.fail(int(lines[wrong[0]]), f"there are {count[wrong[0]]} filled cells; expected {len(columns)}")
+            cells.fail(int(lines[wrong[0]]), f"there are {count[wrong[0]]} filled cells; expected {len(columns)}")
         first = cells.word_ptr[lines]
         for name, part in parts.items():
             word = first + columns.index(name)
             part.append(cells.numbers(word, name) if name in numbers else cells.whole(word, name))
     found = {name: part.take() for name, part in parts.items()}
     return {OUTCOME: np.broadcast_to(np.int64(0), found[STATE].shape), **found}
+
+
+def _lines_of(path: Path, delimiter: str) -> Iterator[tuple[Chunk, Array]]:
+    """Yield parts of the table with the lines that are filled, without the header."""
+    before = True
+    for chunk in read_chunks(path):
+        cells = _cells(chunk, delimiter)
+        lines = np.flatnonzero(np.diff(cells.word_ptr) > 0)
+        if before and lines.size:
+            before, lines = False, lines[1:]
+        yield cells, lines
+
+
+def _line_of(path: Path, delimiter: str, columns: tuple[str, ...], ids: tuple[int, int]) -> int:
+    """Return the first line of a state and an action, which is looked for when it is needed."""
+    for cells, lines in _lines_of(path, delimiter):
+        own = np.ones(lines.size, bool)
+        for name, wanted in zip((STATE, ACTION), ids, strict=True):
+            own &= cells.whole(cells.word_ptr[lines] + columns.index(name), name) == wanted
+        if own.any():
+            return cells.first + int(lines[np.argmax(own)])
+    raise AssertionError("each choice is in the file")
 
 
 def _cells(chunk: Chunk, delimiter: str) -> Chunk:

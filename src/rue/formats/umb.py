@@ -80,8 +80,8 @@ class Reader:
         self.names = self._names()
 
     def fail(self, name: str, what: str) -> BadFile:
-        """Return an error that names the file and the part of it."""
-        return BadFile(f"{self.path}, {name}: {what}")
+        """Return an error that names the file and the part of it, unless it was made of another file."""
+        return BadFile(f"{self.path}: {what}" if self.about == self.path else f"{self.path}, {name}: {what}")
 
     def _check_kind(self) -> None:
         version = self.index.get("format-version")
