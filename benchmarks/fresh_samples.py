@@ -26,7 +26,7 @@ MOST_RATIO = 0.75
 CASES: dict[str, tuple[Callable[[int], Domain], float, float | None]] = {
     "medical": (lambda seed: Medical(seed=seed), 10.0, None),
     "disaster 8 × 8": (lambda seed: Disaster(width=8, height=8, seed=seed), 30.0, MOST_RATIO),
-    "glider 8 × 8": (lambda seed: Glider(width=8, height=8, seed=seed), 30.0, None),
+    "glider 8 × 8": (lambda seed: Glider(width=8, height=8, seed=seed), 15.0, None),
 }
 PLANS = ("Adaptive, 1,000", "Adaptive, 15", "reg-h3, 15")
 
