@@ -205,16 +205,12 @@ class _ValuesSoFar:
     def _store(self, model: UMDP, iteration: "_PolicyIteration", upper: Array, lower: Array) -> None:
         """Keep the bounds of a sample, which are by place, and the policy that attains the upper ones."""
         layout, sample = iteration.layout, iteration.sample - self.first
-        sizes = np.diff(layout.member_ptr)
-        dead = ~model.graph.goal
-        dead[layout.member] = False
-        self.dead[:, sample] = dead
-        self.lower[dead, sample] = np.inf
-        self.upper[layout.member, sample] = np.repeat(upper[:-1], sizes)
-        self.lower[layout.member, sample] = np.repeat(lower[:-1], sizes)
-        exits = layout.index.choice[iteration.policy]
-        self.choice[layout.member[layout.member_ptr[:-1]], sample] = exits
-        for place in np.flatnonzero(sizes > 1):
+        exits = np.append(layout.index.choice[iteration.policy], np.int32(-1))
+        self.dead[:, sample] = dead = (layout.place == exits.size - 1) & ~model.graph.goal
+        self.upper[:, sample] = np.where(dead, np.inf, upper[layout.place])
+        self.lower[:, sample] = np.where(dead, np.inf, lower[layout.place])
+        self.choice[:, sample] = exits[layout.place]
+        for place in np.flatnonzero(np.diff(layout.member_ptr) > 1):
             states = layout.member[layout.member_ptr[place] : layout.member_ptr[place + 1]]
             self.choice[states, sample] = _ways_to_exit(model, layout, states, int(exits[place]), iteration.sample)
 
@@ -266,6 +262,7 @@ class _Layout:
 
     member_ptr: Array  # where the states of each place begin; one state each, or those of a free component
     member: Array
+    place: Array  # [S] the last one, which has no rows, for goals and dead ends
     index: shortest.RowIndex
     allowed: Array  # [C]
     free: Array | None = None  # [C] choices inside free components
@@ -300,7 +297,7 @@ class _Layout:
         member_ptr = pointers(sizes)
         drop = np.zeros(graph.choices, bool) if free is None else free
         index = shortest.renumber(member_ptr, member, place, graph.choice_ptr, graph.trans_ptr, graph.successor, drop)
-        return cls(member_ptr, member, shortest.RowIndex(*index), allowed, free)
+        return cls(member_ptr, member, place, shortest.RowIndex(*index), allowed, free)
 
 
 def _each_sample(
@@ -397,7 +394,7 @@ class _PolicyIteration:
             self.proof = None
             if run.out_of_time():
                 return False
-            changed, delta = shortest.improve(self.rows, self.value, self.policy, BETTER)
+            changed, delta = shortest.improve(self.rows, self.value, self.policy, BETTER, self.policy_rows)
             if not changed and delta <= 10 * tolerance:
                 if not self.has_free_choices:
                     self.proof = shortest.prove(self.rows, self.value, self.value, self.policy)
@@ -417,10 +414,10 @@ class _PolicyIteration:
 
     def _sweep(self, sweeps: int, tolerance: float, run: Run) -> None:
         """Sweep with the policy fixed, until little changes or time is out; the clock is checked now and then."""
-        at_once = max(WORK // max(self.rows.target.size, 1), 1)
+        at_once = max(WORK // max(int(self.policy_rows.ptr[-1]), 1), 1)
         for first in range(0, sweeps, at_once):
             some = min(at_once, sweeps - first)
-            delta = shortest.sweep_policy(self.rows, self.value, self.policy, some, tolerance, self.policy_rows)
+            delta = shortest.sweep_policy(self.policy_rows, self.value, some, tolerance)
             if delta <= tolerance or run.out_of_time():
                 return
 
