@@ -48,6 +48,10 @@ OPTIMAL_TIE = 1e-9
 SLOW_ROUNDS = 40
 # Sweeps of one round.
 SWEEPS = 12
+# Sweeps end where values change by less than this part of the tolerance, or by as much less as a proof has asked for.
+CLOSENESS = 0.03
+# Where no choice changes and values change by less than this fraction, the policy is taken for the best one.
+SETTLED = 1e-6
 # A choice must be better by this fraction to replace another.
 BETTER = 1e-13
 # Weights beyond this mean that near-optimal choices can form a cycle.
@@ -356,6 +360,7 @@ class _PolicyIteration:
     rows: shortest.Rows
     policy_rows: shortest.PolicyRows
     is_exact: bool = False  # started from the exact value of a proper policy: all that improve on it are proper
+    closeness: float = CLOSENESS  # that is asked for
     proof: tuple[float, float] | None = None  # what `prove` said of the values as they are, with them as weights
 
     def __post_init__(self) -> None:
@@ -375,6 +380,8 @@ class _PolicyIteration:
 
     def start(self, before: "_PolicyIteration | None") -> None:
         """Start from the values of the sample before, if its rows are the same and all costs are positive."""
+        if before is not None:
+            self.closeness = before.closeness
         if before is not None and before.layout is self.layout and not self.has_free_choices:
             self.value[:], self.policy[:] = before.value, before.policy
         else:
@@ -395,31 +402,37 @@ class _PolicyIteration:
             if run.out_of_time():
                 return False
             changed, delta = shortest.improve(self.rows, self.value, self.policy, BETTER, self.policy_rows)
-            if not changed and delta <= 10 * tolerance:
+            settled = not changed and delta <= SETTLED
+            if not changed:
+                delta = self._sweep(10 * SWEEPS, self.closeness * tolerance, run)
+            elif round_ < SLOW_ROUNDS:
+                self._sweep(SWEEPS, 0.01 * delta, run)
+            if settled and delta <= 10 * tolerance:
                 if not self.has_free_choices:
                     self.proof = shortest.prove(self.rows, self.value, self.value, self.policy)
                 width = max(self.proof) if self.proof else 0.0
                 if width <= tolerance or width >= 0.5 * best_width or delta <= 1e-15:
                     return True
                 best_width = width
+                self.closeness = min(self.closeness, 0.5 * delta / width)
             if round_ >= SLOW_ROUNDS and not self.is_exact:
                 self._start_outward(exact=True)
             elif round_ >= SLOW_ROUNDS:
                 self.value[:-1] = self._evaluate(self.rows.cost[self.policy])
-            elif changed:
-                self._sweep(SWEEPS, 0.01 * delta, run)
-            else:
-                self._sweep(10 * SWEEPS, 0.03 * tolerance, run)
         return True
 
-    def _sweep(self, sweeps: int, tolerance: float, run: Run) -> None:
-        """Sweep with the policy fixed, until little changes or time is out; the clock is checked now and then."""
+    def _sweep(self, sweeps: int, tolerance: float, run: Run) -> float:
+        """Sweep with the policy fixed, until little changes or time is out; the clock is checked now and then.
+
+        Returns the last largest relative change.
+        """
         at_once = max(WORK // max(int(self.policy_rows.ptr[-1]), 1), 1)
+        delta = np.inf
         for first in range(0, sweeps, at_once):
-            some = min(at_once, sweeps - first)
-            delta = shortest.sweep_policy(self.policy_rows, self.value, some, tolerance)
+            delta = shortest.sweep_policy(self.policy_rows, self.value, min(at_once, sweeps - first), tolerance)
             if delta <= tolerance or run.out_of_time():
-                return
+                break
+        return delta
 
     def _evaluate(self, paid: Array) -> Array:
         """Return what the policy pays in all, of `paid` per step, by a sparse factorisation of I − P."""
