@@ -361,6 +361,8 @@ class _PolicyIteration:
     policy_rows: shortest.PolicyRows
     is_exact: bool = False  # started from the exact value of a proper policy: all that improve on it are proper
     closeness: float = CLOSENESS  # that is asked for
+    from_before: bool = False  # started from the values of the sample before
+    changes: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})  # in the first round, by `from_before`
     proof: tuple[float, float] | None = None  # what `prove` said of the values as they are, with them as weights
 
     def __post_init__(self) -> None:
@@ -379,10 +381,15 @@ class _PolicyIteration:
         return _load_alone(model, self.layout.merged(model, component, free), self.sample) if free.any() else None
 
     def start(self, before: "_PolicyIteration | None") -> None:
-        """Start from the values of the sample before, if its rows are the same and all costs are positive."""
+        """Start from the values of the sample before, if its rows are the same and all costs are positive.
+
+        Where such a start had to change more choices than one from the goals outward, the next samples start outward.
+        """
         if before is not None:
-            self.closeness = before.closeness
-        if before is not None and before.layout is self.layout and not self.has_free_choices:
+            self.closeness, self.changes = before.closeness, before.changes
+        alike = before is not None and before.layout is self.layout and not self.has_free_choices
+        self.from_before = alike and self.changes[True] <= self.changes[False]
+        if self.from_before:
             self.value[:], self.policy[:] = before.value, before.policy
         else:
             self._start_outward(exact=self.has_free_choices)
@@ -402,6 +409,8 @@ class _PolicyIteration:
             if run.out_of_time():
                 return False
             changed, delta = shortest.improve(self.rows, self.value, self.policy, BETTER, self.policy_rows)
+            if round_ == 0:
+                self.changes[self.from_before] = changed
             settled = not changed and delta <= SETTLED
             if not changed:
                 delta = self._sweep(10 * SWEEPS, self.closeness * tolerance, run)
