@@ -200,7 +200,7 @@ class _ValuesSoFar:
             done = iteration.run(tolerance, run)
             upper, lower = iteration.prove(tolerance if done else None)
             self._store(model, iteration, upper, lower)
-            if done and not (upper - lower <= GOOD_WIDTH * upper).all():
+            if done and not (upper - lower <= max(GOOD_WIDTH, 4 * tolerance) * upper).all():
                 self._raise_lower(model, iteration, tolerance, run)
             self.done[iteration.sample - self.first] = done
             before = iteration
@@ -227,7 +227,7 @@ class _ValuesSoFar:
         sample = iteration.sample - self.first
         value = np.where(np.isfinite(self.upper[:, sample]), self.upper[:, sample], 0.0)
         lost = model.cost[:, iteration.sample] <= LOST_IN_ROUNDING * value[model.graph.choice_state]
-        relaxed = iteration.with_free(model, lost)
+        relaxed = iteration.with_free(model, lost) if lost.any() else None
         if relaxed is None:
             return
         relaxed.start(None)
