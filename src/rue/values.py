@@ -362,7 +362,7 @@ class _PolicyIteration:
     is_exact: bool = False  # started from the exact value of a proper policy: all that improve on it are proper
     closeness: float = CLOSENESS  # that is asked for
     from_before: bool = False  # started from the values of the sample before
-    changes: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})  # in the first round, by `from_before`
+    changes: list[int] = field(default_factory=lambda: [0, 0])  # in the last first rounds, by `from_before`
     proof: tuple[float, float] | None = None  # what `prove` said of the values as they are, with them as weights
 
     def __post_init__(self) -> None:
@@ -387,9 +387,9 @@ class _PolicyIteration:
         """
         if before is not None:
             self.closeness, self.changes = before.closeness, before.changes
-        alike = before is not None and before.layout is self.layout and not self.has_free_choices
-        self.from_before = alike and self.changes[True] <= self.changes[False]
-        if self.from_before:
+            alike = before.layout is self.layout and not self.has_free_choices
+            self.from_before = alike and self.changes[True] <= self.changes[False]
+        if before is not None and self.from_before:
             self.value[:], self.policy[:] = before.value, before.policy
         else:
             self._start_outward(exact=self.has_free_choices)
