@@ -6,7 +6,8 @@ the least expected cost of a policy that reaches a goal with probability one in 
 
 *How.* States are renumbered outward from the goals, self-loops are taken out, and modified policy iteration (one greedy
 Gauss–Seidel sweep, then several with the policy fixed) starts from the estimated value of a proper policy that one
-outward pass finds, or from the values of the sample before. Where sweeps are slow, policies are evaluated by a sparse
+outward pass finds, or from the values of the sample before, whichever leaves fewer choices to change. A policy that a
+greedy sweep does not change is swept until its proof holds. Where sweeps are slow, policies are evaluated by a sparse
 factorisation instead. That is also how it starts where some costs are zero: from the exact value of a proper policy
 each improvement is proper again, while estimates might lead into a cycle that costs nothing.
 
@@ -360,9 +361,10 @@ class _PolicyIteration:
     rows: shortest.Rows
     policy_rows: shortest.PolicyRows
     is_exact: bool = False  # started from the exact value of a proper policy: all that improve on it are proper
-    closeness: float = CLOSENESS  # that is asked for
+    closeness: float = CLOSENESS  # of the values at the end of sweeps
     from_before: bool = False  # started from the values of the sample before
-    changes: list[int] = field(default_factory=lambda: [0, 0])  # in the last first rounds, by `from_before`
+    # Choices that the first round changed, in the last sample that started outward and in the last that did not.
+    changes: list[int] = field(default_factory=lambda: [0, 0])
     proof: tuple[float, float] | None = None  # what `prove` said of the values as they are, with them as weights
 
     def __post_init__(self) -> None:
