@@ -93,9 +93,10 @@ class OptimalValues:
     @property
     def error(self) -> float:
         """The largest distance of a value from the ends of its interval, dead ends aside."""
-        alive = ~self.dead
-        upper, lower, value = self.upper[alive], self.lower[alive], self.value[alive]
-        return float(np.maximum(upper - value, value - lower).max(initial=0.0))
+        value = self.value
+        with np.errstate(invalid="ignore"):
+            distance = np.maximum(self.upper - value, value - self.lower)
+        return float(distance.max(where=~self.dead, initial=0.0))
 
 
 def optimal_values(
