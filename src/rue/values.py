@@ -302,8 +302,14 @@ class _Layout:
         place[member] = np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
         member_ptr = pointers(sizes)
         drop = np.zeros(graph.choices, bool) if free is None else free
-        index = shortest.renumber(member_ptr, member, place, graph.choice_ptr, graph.trans_ptr, graph.successor, drop)
-        return cls(member_ptr, member, place, shortest.RowIndex(*index), allowed, free)
+        # Large arrays of numpy, unlike those of kernels, lie in large pages.
+        lengths = (member_ptr.size, graph.choices, graph.choices + 1, graph.transitions, graph.transitions)
+        index = shortest.RowIndex(*(np.empty(length, np.int32) for length in lengths))
+        arrays = (graph.choice_ptr, graph.trans_ptr, graph.successor)
+        choices, outcomes = shortest.renumber(member_ptr, member, place, *arrays, drop, index)
+        sizes_found = (member_ptr.size, choices, choices + 1, outcomes, outcomes)
+        index = shortest.RowIndex(*(array[:size] for array, size in zip(index, sizes_found, strict=True)))
+        return cls(member_ptr, member, place, index, allowed, free)
 
 
 def _each_sample(

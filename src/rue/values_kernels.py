@@ -50,23 +50,18 @@ declare(Rows, "i1 i1 i1 f1 f1")
 declare(PolicyRows, "i1 i1 f1 f1")
 
 
-@kernel("l1 i1 i1 L1 L1 I1 b1")
-def renumber(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
-    """Return the fields of a `RowIndex`: choices by place, without self-loops and without the choices in `drop`.
+@kernel("l1 i1 i1 L1 L1 I1 b1 RowIndex")
+def renumber(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop, index):
+    """Fill in an index that has room for all: choices by place, without self-loops and those in `drop`.
 
-    The states `member[member_ptr[i]:member_ptr[i+1]]` share place i.
+    The states `member[member_ptr[i]:member_ptr[i+1]]` share place i. Returns how many choices and outcomes there are.
     """
-    places = member_ptr.size - 1
-    row_ptr = np.empty(places + 1, np.int32)
-    choice = np.empty(drop.size, np.int32)
-    out_ptr = np.empty(drop.size + 1, np.int32)
-    transition = np.empty(successor.size, np.int32)
-    target = np.empty(successor.size, np.int32)
+    row_ptr, choice, out_ptr, transition, target = index
     row_ptr[0] = 0
     out_ptr[0] = 0
     choices = 0
     transitions = 0
-    for i in range(places):
+    for i in range(member_ptr.size - 1):
         for m in range(member_ptr[i], member_ptr[i + 1]):
             s = np.uint32(member[m])
             for c in range(np.uint64(choice_ptr[s]), np.uint64(choice_ptr[s + 1])):
@@ -82,7 +77,7 @@ def renumber(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
                 choices += 1
                 out_ptr[choices] = transitions
         row_ptr[i + 1] = choices
-    return row_ptr, choice[:choices], out_ptr[: choices + 1], transition[:transitions], target[:transitions]
+    return choices, transitions
 
 
 @kernel("RowIndex F2 F2 int b1 f2 f2")
