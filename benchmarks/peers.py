@@ -2,8 +2,9 @@
 
 The model is a disaster grid with one sample. Each repetition runs every contender once, in turn, and the best of
 three counts; one that takes more than `LONG` seconds runs once. All use one thread, and are compared by the seconds of
-the processor, which say more than those by the clock where other programs run. On the largest grid each tool shows the method that was
-its fastest on the grid before, and Storm its default as well. Compiled code is warmed up on a small grid. Timed are:
+the processor, which say more than those by the clock where other programs run. On the largest grid each tool shows the
+method that was its fastest on the grid before, and Storm its default as well. Compiled code is warmed up on a small
+grid. What is timed:
 
 - rue: `optimal_values` with its proof, on a model from which nothing is remembered: predecessors, search for dead
   ends, order of sweeps and renumbering are in the time. The second row adds what the peers do not do or are not
