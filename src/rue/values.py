@@ -50,7 +50,7 @@ SLOW_ROUNDS = 40
 # Sweeps of one round.
 SWEEPS = 12
 # Sweeps end where values change by less than this part of the tolerance, or by as much less as a proof has asked for.
-CLOSENESS = 0.03
+CLOSENESS = 0.01
 # Where no choice changes and values change by less than this fraction, the policy is taken for the best one.
 SETTLED = 1e-6
 # A choice must be better by this fraction to replace another.
@@ -213,8 +213,9 @@ class _ValuesSoFar:
         layout, sample = iteration.layout, iteration.sample - self.first
         exits = np.append(layout.index.choice[iteration.policy], np.int32(-1))
         self.dead[:, sample] = dead = (layout.place == exits.size - 1) & ~model.graph.goal
-        self.upper[:, sample] = np.where(dead, np.inf, upper[layout.place])
-        self.lower[:, sample] = np.where(dead, np.inf, lower[layout.place])
+        for bound, found in ((self.upper, upper), (self.lower, lower)):
+            bound[:, sample] = found[layout.place]
+            bound[dead, sample] = np.inf
         self.choice[:, sample] = exits[layout.place]
         for place in np.flatnonzero(np.diff(layout.member_ptr) > 1):
             states = layout.member[layout.member_ptr[place] : layout.member_ptr[place + 1]]
