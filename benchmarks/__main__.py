@@ -7,6 +7,7 @@ from rich.console import Console
 
 from benchmarks import (
     adaptive,
+    bandwidth,
     cold,
     coverage,
     files,
@@ -32,6 +33,7 @@ from benchmarks.report import Table, machine
 
 BENCHMARKS = {
     "peers": peers.run,
+    "bandwidth": bandwidth.run,
     "large": large.run,
     "large-adaptive": large_adaptive.run,
     "options": options.run,

@@ -82,6 +82,17 @@ def test_a_round_whose_cost_is_lost_in_rounding(cost):
     assert rue.solve(model, rue.Adaptive()).status == "solved"
 
 
+def test_slow_walks_are_proved_to_the_tolerance():
+    # Sweeps reduce the error of a walk with a weak drift little by little, in each sample anew.
+    states, back = 40, np.linspace(0.35, 0.42, 6)
+    transition = np.zeros((6, states + 1, 1, states + 1))
+    for s in range(states):
+        transition[:, s, 0, max(s - 1, 0)], transition[:, s, 0, s + 1] = back, 1 - back
+    model = rue.UMDP.from_dense(transition, np.ones((6, states + 1, 1)), goals=[states])
+    values = rue.optimal_values(model)
+    assert (values.upper - values.lower <= 2e-11 * values.upper).all()
+
+
 def test_free_component_is_left_where_it_is_cheapest():
     # Rooms 0 and 1 can be changed for nothing; leaving costs 5 from room 0 and 2 from room 1.
     transition = np.zeros((1, 3, 2, 3))

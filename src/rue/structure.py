@@ -82,10 +82,7 @@ def outward_order(model: "UMDP") -> Array | None:
     def compute() -> Array | None:
         graph, order = model.graph, _outward(model)
         if order is not None and model.samples >= MANY_SAMPLES and graph.choices:
-            paid = np.add.accumulate(model.cost, axis=1)[:, -1] / model.samples
-            # A small cost is added to each step, so that free steps count as well.
-            paid += 1e-3 * (float(np.cumsum(paid)[-1]) / paid.size) + 1e-100
-            order = reach.nearest(_links(graph), model.always_live, model.prob, paid)
+            order = reach.nearest(_links(graph), model.always_live, model.prob, model.cost)
         return None if order is None else read_only(order[~graph.goal[order]])
 
     return model.remember("outward_order", compute)

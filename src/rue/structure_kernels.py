@@ -194,16 +194,24 @@ def attract(links, allowed, always, prob, randomised):
     return queue[:count].copy()
 
 
-@kernel("Links b1 F2 f1")
-def nearest(links, live, prob, paid):
+@kernel("Links b1 F2 F2")
+def nearest(links, live, prob, cost):
     """Return all states by their estimated cost to a goal in the averaged model: Dijkstra's algorithm.
 
     A choice is repeated until a live transition leads to a state that was visited before; what that costs is the
-    estimate. `paid` is the mean cost of each choice; what follows is added to it.
+    estimate. A small cost is added to each step, so that free steps count as well.
     """
     states = links.choice_ptr.size - 1
-    samples = prob.shape[1]
-    mass = np.zeros(paid.size)
+    choices, samples = cost.shape
+    paid = np.zeros(choices)  # the mean cost of each choice, and what follows
+    total = 0.0
+    for c in range(choices):
+        for k in range(samples):
+            paid[c] += cost[c, k]
+        paid[c] /= samples
+        total += paid[c]
+    paid += 1e-3 * (total / choices) + 1e-100
+    mass = np.zeros(choices)
     best = np.empty(states)
     best[:] = np.inf
     done = np.zeros(states, np.bool_)

@@ -6,7 +6,8 @@ the least expected cost of a policy that reaches a goal with probability one in 
 
 *How.* States are renumbered outward from the goals, self-loops are taken out, and modified policy iteration (one greedy
 Gauss–Seidel sweep, then several with the policy fixed) starts from the estimated value of a proper policy that one
-outward pass finds, or from the values of the sample before. Where sweeps are slow, policies are evaluated by a sparse
+outward pass finds, or from the values of the sample before, whichever leaves fewer choices to change. A policy that a
+greedy sweep does not change is swept until its proof holds. Where sweeps are slow, policies are evaluated by a sparse
 factorisation instead. That is also how it starts where some costs are zero: from the exact value of a proper policy
 each improvement is proper again, while estimates might lead into a cycle that costs nothing.
 
@@ -48,6 +49,10 @@ OPTIMAL_TIE = 1e-9
 SLOW_ROUNDS = 40
 # Sweeps of one round.
 SWEEPS = 12
+# Sweeps end where values change by less than this part of the tolerance, or by as much less as a proof has asked for.
+CLOSENESS = 0.01
+# Where no choice changes and values change by less than this fraction, the policy is taken for the best one.
+SETTLED = 1e-6
 # A choice must be better by this fraction to replace another.
 BETTER = 1e-13
 # Weights beyond this mean that near-optimal choices can form a cycle.
@@ -88,9 +93,10 @@ class OptimalValues:
     @property
     def error(self) -> float:
         """The largest distance of a value from the ends of its interval, dead ends aside."""
-        alive = ~self.dead
-        upper, lower, value = self.upper[alive], self.lower[alive], self.value[alive]
-        return float(np.maximum(upper - value, value - lower).max(initial=0.0))
+        value = self.value
+        with np.errstate(invalid="ignore"):
+            distance = np.maximum(self.upper - value, value - self.lower)
+        return float(distance.max(where=~self.dead, initial=0.0))
 
 
 def optimal_values(
@@ -196,7 +202,7 @@ class _ValuesSoFar:
             done = iteration.run(tolerance, run)
             upper, lower = iteration.prove(tolerance if done else None)
             self._store(model, iteration, upper, lower)
-            if done and not (upper - lower <= GOOD_WIDTH * upper).all():
+            if done and not (upper - lower <= max(GOOD_WIDTH, 4 * tolerance) * upper).all():
                 self._raise_lower(model, iteration, tolerance, run)
             self.done[iteration.sample - self.first] = done
             before = iteration
@@ -205,16 +211,13 @@ class _ValuesSoFar:
     def _store(self, model: UMDP, iteration: "_PolicyIteration", upper: Array, lower: Array) -> None:
         """Keep the bounds of a sample, which are by place, and the policy that attains the upper ones."""
         layout, sample = iteration.layout, iteration.sample - self.first
-        sizes = np.diff(layout.member_ptr)
-        dead = ~model.graph.goal
-        dead[layout.member] = False
-        self.dead[:, sample] = dead
-        self.lower[dead, sample] = np.inf
-        self.upper[layout.member, sample] = np.repeat(upper[:-1], sizes)
-        self.lower[layout.member, sample] = np.repeat(lower[:-1], sizes)
-        exits = layout.index.choice[iteration.policy]
-        self.choice[layout.member[layout.member_ptr[:-1]], sample] = exits
-        for place in np.flatnonzero(sizes > 1):
+        exits = np.append(layout.index.choice[iteration.policy], np.int32(-1))
+        self.dead[:, sample] = dead = (layout.place == exits.size - 1) & ~model.graph.goal
+        for bound, found in ((self.upper, upper), (self.lower, lower)):
+            bound[:, sample] = found[layout.place]
+            bound[dead, sample] = np.inf
+        self.choice[:, sample] = exits[layout.place]
+        for place in np.flatnonzero(np.diff(layout.member_ptr) > 1):
             states = layout.member[layout.member_ptr[place] : layout.member_ptr[place + 1]]
             self.choice[states, sample] = _ways_to_exit(model, layout, states, int(exits[place]), iteration.sample)
 
@@ -227,7 +230,7 @@ class _ValuesSoFar:
         sample = iteration.sample - self.first
         value = np.where(np.isfinite(self.upper[:, sample]), self.upper[:, sample], 0.0)
         lost = model.cost[:, iteration.sample] <= LOST_IN_ROUNDING * value[model.graph.choice_state]
-        relaxed = iteration.with_free(model, lost)
+        relaxed = iteration.with_free(model, lost) if lost.any() else None
         if relaxed is None:
             return
         relaxed.start(None)
@@ -266,6 +269,7 @@ class _Layout:
 
     member_ptr: Array  # where the states of each place begin; one state each, or those of a free component
     member: Array
+    place: Array  # [S] the last one, which has no rows, for goals and dead ends
     index: shortest.RowIndex
     allowed: Array  # [C]
     free: Array | None = None  # [C] choices inside free components
@@ -299,8 +303,14 @@ class _Layout:
         place[member] = np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
         member_ptr = pointers(sizes)
         drop = np.zeros(graph.choices, bool) if free is None else free
-        index = shortest.renumber(member_ptr, member, place, graph.choice_ptr, graph.trans_ptr, graph.successor, drop)
-        return cls(member_ptr, member, shortest.RowIndex(*index), allowed, free)
+        # Large arrays of numpy, unlike those of kernels, lie in large pages.
+        lengths = (member_ptr.size, graph.choices, graph.choices + 1, graph.transitions, graph.transitions)
+        index = shortest.RowIndex(*(np.empty(length, np.int32) for length in lengths))
+        arrays = (graph.choice_ptr, graph.trans_ptr, graph.successor)
+        choices, outcomes = shortest.renumber(member_ptr, member, place, *arrays, drop, index)
+        sizes_found = (member_ptr.size, choices, choices + 1, outcomes, outcomes)
+        index = shortest.RowIndex(*(array[:size] for array, size in zip(index, sizes_found, strict=True)))
+        return cls(member_ptr, member, place, index, allowed, free)
 
 
 def _each_sample(
@@ -359,6 +369,10 @@ class _PolicyIteration:
     rows: shortest.Rows
     policy_rows: shortest.PolicyRows
     is_exact: bool = False  # started from the exact value of a proper policy: all that improve on it are proper
+    closeness: float = CLOSENESS  # of the values at the end of sweeps
+    from_before: bool = False  # started from the values of the sample before
+    # Choices that the first round changed, in the last sample that started outward and in the last that did not.
+    changes: list[int] = field(default_factory=lambda: [0, 0])
     proof: tuple[float, float] | None = None  # what `prove` said of the values as they are, with them as weights
 
     def __post_init__(self) -> None:
@@ -377,8 +391,15 @@ class _PolicyIteration:
         return _load_alone(model, self.layout.merged(model, component, free), self.sample) if free.any() else None
 
     def start(self, before: "_PolicyIteration | None") -> None:
-        """Start from the values of the sample before, if its rows are the same and all costs are positive."""
-        if before is not None and before.layout is self.layout and not self.has_free_choices:
+        """Start from the values of the sample before, if its rows are the same and all costs are positive.
+
+        Where such a start had to change more choices than one from the goals outward, the next samples start outward.
+        """
+        if before is not None:
+            self.closeness, self.changes = before.closeness, before.changes
+            alike = before.layout is self.layout and not self.has_free_choices
+            self.from_before = alike and self.changes[True] <= self.changes[False]
+        if before is not None and self.from_before:
             self.value[:], self.policy[:] = before.value, before.policy
         else:
             self._start_outward(exact=self.has_free_choices)
@@ -397,32 +418,40 @@ class _PolicyIteration:
             self.proof = None
             if run.out_of_time():
                 return False
-            changed, delta = shortest.improve(self.rows, self.value, self.policy, BETTER)
-            if not changed and delta <= 10 * tolerance:
+            changed, delta = shortest.improve(self.rows, self.value, self.policy, BETTER, self.policy_rows)
+            if round_ == 0:
+                self.changes[self.from_before] = changed
+            settled = not changed and delta <= SETTLED
+            if not changed:
+                delta = self._sweep(10 * SWEEPS, self.closeness * tolerance, run)
+            elif round_ < SLOW_ROUNDS:
+                self._sweep(SWEEPS, 0.01 * delta, run)
+            if settled and delta <= 10 * tolerance:
                 if not self.has_free_choices:
                     self.proof = shortest.prove(self.rows, self.value, self.value, self.policy)
                 width = max(self.proof) if self.proof else 0.0
                 if width <= tolerance or width >= 0.5 * best_width or delta <= 1e-15:
                     return True
                 best_width = width
+                self.closeness = min(self.closeness, 0.5 * delta / width)
             if round_ >= SLOW_ROUNDS and not self.is_exact:
                 self._start_outward(exact=True)
             elif round_ >= SLOW_ROUNDS:
                 self.value[:-1] = self._evaluate(self.rows.cost[self.policy])
-            elif changed:
-                self._sweep(SWEEPS, 0.01 * delta, run)
-            else:
-                self._sweep(10 * SWEEPS, 0.03 * tolerance, run)
         return True
 
-    def _sweep(self, sweeps: int, tolerance: float, run: Run) -> None:
-        """Sweep with the policy fixed, until little changes or time is out; the clock is checked now and then."""
-        at_once = max(WORK // max(self.rows.target.size, 1), 1)
+    def _sweep(self, sweeps: int, tolerance: float, run: Run) -> float:
+        """Sweep with the policy fixed, until little changes or time is out; the clock is checked now and then.
+
+        Returns the last largest relative change.
+        """
+        at_once = max(WORK // max(int(self.policy_rows.ptr[-1]), 1), 1)
+        delta = np.inf
         for first in range(0, sweeps, at_once):
-            some = min(at_once, sweeps - first)
-            delta = shortest.sweep_policy(self.rows, self.value, self.policy, some, tolerance, self.policy_rows)
+            delta = shortest.sweep_policy(self.policy_rows, self.value, min(at_once, sweeps - first), tolerance)
             if delta <= tolerance or run.out_of_time():
-                return
+                break
+        return delta
 
     def _evaluate(self, paid: Array) -> Array:
         """Return what the policy pays in all, of `paid` per step, by a sparse factorisation of I − P."""

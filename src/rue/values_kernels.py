@@ -37,7 +37,7 @@ class Rows(NamedTuple):
 
 
 class PolicyRows(NamedTuple):
-    """Memory for the rows of a policy, one after the other."""
+    """The rows of a policy, one after the other."""
 
     ptr: Array  # where the outcomes of each place begin
     target: Array
@@ -50,23 +50,18 @@ declare(Rows, "i1 i1 i1 f1 f1")
 declare(PolicyRows, "i1 i1 f1 f1")
 
 
-@kernel("l1 i1 i1 L1 L1 I1 b1")
-def renumber(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
-    """Return the fields of a `RowIndex`: choices by place, without self-loops and without the choices in `drop`.
+@kernel("l1 i1 i1 L1 L1 I1 b1 RowIndex")
+def renumber(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop, index):
+    """Fill in an index that has room for all: choices by place, without self-loops and those in `drop`.
 
-    The states `member[member_ptr[i]:member_ptr[i+1]]` share place i.
+    The states `member[member_ptr[i]:member_ptr[i+1]]` share place i. Returns how many choices and outcomes there are.
     """
-    places = member_ptr.size - 1
-    row_ptr = np.empty(places + 1, np.int32)
-    choice = np.empty(drop.size, np.int32)
-    out_ptr = np.empty(drop.size + 1, np.int32)
-    transition = np.empty(successor.size, np.int32)
-    target = np.empty(successor.size, np.int32)
+    row_ptr, choice, out_ptr, transition, target = index
     row_ptr[0] = 0
     out_ptr[0] = 0
     choices = 0
     transitions = 0
-    for i in range(places):
+    for i in range(member_ptr.size - 1):
         for m in range(member_ptr[i], member_ptr[i + 1]):
             s = np.uint32(member[m])
             for c in range(np.uint64(choice_ptr[s]), np.uint64(choice_ptr[s + 1])):
@@ -82,7 +77,7 @@ def renumber(member_ptr, member, place, choice_ptr, trans_ptr, successor, drop):
                 choices += 1
                 out_ptr[choices] = transitions
         row_ptr[i + 1] = choices
-    return row_ptr, choice[:choices], out_ptr[: choices + 1], transition[:transitions], target[:transitions]
+    return choices, transitions
 
 
 @kernel("RowIndex F2 F2 int b1 f2 f2")
@@ -91,27 +86,27 @@ def load(index, model_prob, model_cost, first, allowed, prob, cost):
 
     Several are loaded at once, as they lie side by side in the model.
     """
-    count = prob.shape[0]
-    leave = np.empty(count)
     for i in range(index.choice.size):
-        c = index.choice[i]
-        leave[:] = 0.0
-        for j in range(index.out_ptr[i], index.out_ptr[i + 1]):
-            for b in range(count):
-                p = model_prob[index.transition[j], first + b]
+        c = np.uint32(index.choice[i])
+        begin = np.uint64(index.out_ptr[i])
+        end = np.uint64(index.out_ptr[i + 1])
+        for b in range(prob.shape[0]):
+            k = np.uint64(first + b)
+            leave = 0.0
+            for j in range(begin, end):
+                p = model_prob[np.uint32(index.transition[j]), k]
                 prob[b, j] = p
-                leave[b] += p
-        for b in range(count):
-            if not (allowed[c] and leave[b] > 0.0):
+                leave += p
+            if not (allowed[c] and leave > 0.0):
                 cost[b, i] = np.inf
-                for j in range(index.out_ptr[i], index.out_ptr[i + 1]):
+                for j in range(begin, end):
                     prob[b, j] = 0.0
-            elif leave[b] == 1.0:
-                cost[b, i] = model_cost[c, first + b]
+            elif leave == 1.0:
+                cost[b, i] = model_cost[c, k]
             else:
-                scale = 1.0 / leave[b]
-                cost[b, i] = model_cost[c, first + b] * scale
-                for j in range(index.out_ptr[i], index.out_ptr[i + 1]):
+                scale = 1.0 / leave
+                cost[b, i] = model_cost[c, k] * scale
+                for j in range(begin, end):
                     prob[b, j] *= scale
 
 
@@ -140,15 +135,18 @@ def outward(rows, value, policy):
         value[i] = best
 
 
-@kernel("Rows f1 i1 float")
-def improve(rows, value, policy, tolerance):
+@kernel("Rows f1 i1 float PolicyRows")
+def improve(rows, value, policy, tolerance, own):
     """Do one greedy Gauss–Seidel sweep. A choice is replaced only by one that is better by more than a tolerance.
 
-    So ties never change the policy, and a proper policy stays proper even where costs are zero.
+    So ties never change the policy, and a proper policy stays proper even where costs are zero. The rows of the policy
+    are copied to `own` while they are in the cache.
     Returns how many choices changed and the largest relative change of a value.
     """
     changed = 0
     delta = 0.0
+    own.ptr[0] = 0
+    n = np.uint64(0)
     for i in range(rows.row_ptr.size - 1):
         best = np.inf
         current = np.inf
@@ -173,29 +171,27 @@ def improve(rows, value, policy, tolerance):
             best = current
         delta = max(delta, abs(best - value[i]) / max(abs(best), 1e-300))
         value[i] = best
+        chosen = np.uint32(policy[i])
+        own.cost[i] = rows.cost[chosen]
+        for t in range(np.uint64(rows.out_ptr[chosen]), np.uint64(rows.out_ptr[chosen + 1])):
+            own.target[n] = rows.target[t]
+            own.prob[n] = rows.prob[t]
+            n += np.uint64(1)
+        own.ptr[i + 1] = n
     return changed, delta
 
 
-@kernel("Rows f1 i1 int float PolicyRows")
-def sweep_policy(rows, value, policy, sweeps, tolerance, own):
-    """Do Gauss–Seidel sweeps with the policy fixed, on a copy of its rows, until no value changes by more.
+@kernel("PolicyRows f1 int float")
+def sweep_policy(own, value, sweeps, tolerance):
+    """Do Gauss–Seidel sweeps with the policy fixed until no value changes by more than a fraction.
 
     Returns the last largest relative change.
     """
-    count = policy.size
-    own.ptr[0] = 0
-    for i in range(count):
-        first = rows.out_ptr[policy[i]]
-        own.cost[i] = rows.cost[policy[i]]
-        own.ptr[i + 1] = own.ptr[i] + rows.out_ptr[policy[i] + 1] - first
-        for j in range(own.ptr[i], own.ptr[i + 1]):
-            own.target[j] = rows.target[first + j - own.ptr[i]]
-            own.prob[j] = rows.prob[first + j - own.ptr[i]]
     delta = 0.0
     for _ in range(sweeps):
         delta = 0.0
         j = np.uint64(0)
-        for i in range(count):
+        for i in range(own.cost.size):
             q = own.cost[i]
             end = np.uint64(own.ptr[i + 1])
             while j < end:
