@@ -140,13 +140,13 @@ def test_the_controller_is_the_game():
 @given(umdps(Shape(states=3, samples=3)), st.data())
 def test_the_search_never_raises_the_sum(model, data):
     naive = Naive(model)
-    search = _PolicySearch.build(model, rue.optimal_values(model))
+    search = _PolicySearch.build(_Pool(model, Run()), rue.optimal_values(model))
     belief = np.array(data.draw(st.lists(st.integers(1, 4), min_size=model.samples, max_size=model.samples)), float)
     belief /= belief.sum()
     start = data.draw(st.sampled_from(list(naive.policies())))
     values = [naive.policy_value(start, k, naive.initial) for k in range(model.samples)]
     first = np.where(np.array(start) >= 0, start, 0)
-    found = search.respond(belief, first, rue.solution.Run())
+    found = search.respond(belief, first)
     assert (found is None) == (INF in values)
     if found is not None:
         policy = [-1 if naive.goal[s] else int(found[s]) for s in range(naive.states)]
@@ -165,7 +165,7 @@ def test_entries_are_visits_from_other_states(model, data):
     naive, graph = Naive(model), model.graph
     policy = data.draw(st.sampled_from(list(naive.policies())))
     assume(all(naive.policy_value(policy, k, naive.initial) != INF for k in range(model.samples)))
-    search = _PolicySearch.build(model, rue.optimal_values(model))
+    search = _PolicySearch.build(_Pool(model, Run()), rue.optimal_values(model))
     with pytest.MonkeyPatch.context() as patch:  # slow chains take many thousand sweeps; the search makes do with fewer
         patch.setattr(rue.mixture, "SWEEPS", 1_000_000)
         entered = search.entries(np.where(np.array(policy) >= 0, policy, 0))
@@ -265,7 +265,24 @@ def test_the_pool_keeps_time_to_judge_a_mixture_of_it():
     pool = _Pool(model, Run(rue.Limits(seconds=60)))
     pool.add(policy, pool.judge(policy))
     assert pool.stop() is None
-    pool.judge_seconds = 12.0
+    pool.judge_seconds = 8.0
     assert pool.stop() is None  # one more policy, and a mixture of two
     pool.add(policy, pool.judge(policy))
     assert pool.stop() is rue.Status.TIME_LIMIT
+
+
+def test_what_fills_the_pool_and_what_searches_keep_this_time_too(monkeypatch):
+    model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
+    policy = rue.solve(model, rue.Average()).policy
+    pool = _Pool(model, Run(rue.Limits(seconds=60)))
+    pool.add(policy, pool.judge(policy))
+    pool.judge_seconds = 8.0
+    assert pool.searching().seconds_left < 60 - 3 * 8.0
+
+    search = _PolicySearch.build(pool, rue.optimal_values(model))
+    choice = np.where(model.graph.goal, -1, search.greedy(np.full(5, 0.2)))
+    monkeypatch.setattr(mixture_module, "CLOSE", 0.0)  # values never come to rest
+    assert search.evaluate(np.full(5, 0.2), choice, np.zeros((16, 5))) is not None
+    pool.judge_seconds = 60.0  # there is no time left: neither for sweeps nor to factorise a chain
+    monkeypatch.setattr(mixture_module, "NUMBERS_AT_ONCE", 1)
+    assert search.evaluate(np.full(5, 0.2), choice, np.zeros((16, 5))) is None

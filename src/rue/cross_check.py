@@ -148,11 +148,11 @@ def cost_by_steps(chain: PolicyChain, paid: Array, run: Run) -> tuple[float, flo
     """Return expected cost and steps, summed until hardly any episode is unfinished, or None if that takes too long."""
     from scipy.sparse import csr_array  # slow to import
 
-    nodes, inner = chain.goal.size, ~chain.goal[chain.target]
-    step = csr_array((chain.prob[inner], (chain.target[inner], chain.source[inner])), shape=(nodes, nodes))
-    weight = np.where(chain.goal, 0.0, chain.start)
+    inner, row, column, prob = _visited_part(chain)
+    step = csr_array((prob, (column, row)), shape=(inner.size, inner.size))
+    weight, paid = chain.start[inner], paid[inner]
     cost, steps = 0.0, 0.0
-    for _ in range(MOST_PRODUCTS // max(chain.source.size, nodes)):
+    for _ in range(MOST_PRODUCTS // max(prob.size, inner.size, 1)):
         unfinished = float(weight.sum())
         if unfinished < UNFINISHED:
             return cost, steps
@@ -165,16 +165,25 @@ def cost_by_steps(chain: PolicyChain, paid: Array, run: Run) -> tuple[float, flo
 
 def cost_by_factorisation(chain: PolicyChain, paid: Array) -> tuple[float, float] | None:
     """Return expected cost and steps by a linear system, or None if it cannot be factorised."""
-    inner = np.flatnonzero(chain.reached() & ~chain.goal)
-    place = places(inner, chain.goal.size, inner.size)
-    row, column = place[chain.source], place[chain.target]
-    use = row < inner.size
+    inner, row, column, prob = _visited_part(chain)
     right = np.column_stack([paid[inner], np.ones(inner.size)])
     try:
-        cost, steps = chain.start[inner] @ solve_chain(row[use], column[use], chain.prob[use], right)
+        cost, steps = chain.start[inner] @ solve_chain(row, column, prob, right)
     except SolverFailed:  # the chain is numerically singular; the judge does not factorise it
         return None
     return float(cost), float(steps)
+
+
+def _visited_part(chain: PolicyChain) -> tuple[Array, Array, Array, Array]:
+    """Return the nodes that are visited and no goals, and the edges between them: from, to and probability.
+
+    Edges have the places of nodes among these.
+    """
+    inner = np.flatnonzero(chain.reached() & ~chain.goal)
+    place = places(inner, chain.goal.size, inner.size)
+    row, column = place[chain.source], place[chain.target]
+    use = (row < inner.size) & (column < inner.size)
+    return inner, row[use], column[use], chain.prob[use]
 
 
 def max_regret(solver: Solver, outcome: Outcome, verdict: Evaluation, certificate: Certificate | None) -> Interval:

@@ -27,6 +27,7 @@ policies of the samples that were ever active only. A game with fewer rows has n
 last part, and the judge's figure over all samples, are bounds for mixtures of the last pool over all samples.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,7 +46,7 @@ from rue.model import UMDP
 from rue.policy import Policy, complete_choices
 from rue.recursion.objectives import Regret, WorstCase
 from rue.recursion.one_step import policy_at_hand
-from rue.solution import Inner, Interval, Outcome, Run, Solver, Status
+from rue.solution import Inner, Interval, Limits, Outcome, Run, Solver, Status
 from rue.structure import proper_in, reaching_goal, sweep_order
 from rue.values import OptimalValues, optimal_values, regret_gap
 
@@ -62,10 +63,13 @@ LEAST_BELIEF = 1e-6
 # Sweeps of a policy evaluation, and the relative change at which they end. If they do not, the chain is factorised.
 SWEEPS = 400
 CLOSE = 1e-13
+# Numbers that are swept between two looks at the clock, about a tenth of a second.
+NUMBERS_AT_ONCE = 20_000_000
 # A policy that takes more expected steps counts as improper.
 MOST_STEPS = 1e9
-# Time that is kept for each policy that is still to be judged, as a multiple of the longest judgement so far.
-JUDGING = 1.5
+# Time that is kept for each policy that is still to be judged, as a multiple of the longest judgement so far: a mixture
+# is put together before.
+JUDGING = 2.25
 
 
 @dataclass(frozen=True)
@@ -103,10 +107,10 @@ class Mixture(SolverInParts):
             return infeasible(model, run)
         game = pool.play()
         if status is None and model.samples > 1:
-            search = _PolicySearch.build(model, values)
+            search = _PolicySearch.build(pool, values)
             while not status:
                 run.report(f"mixture: {len(pool.policies)} policies", Interval(0.0, game.value + pool.error))
-                found = _improve(pool, game, search, run)
+                found = _improve(pool, game, search)
                 status = pool.stop()
                 if not found:
                     break
@@ -152,12 +156,15 @@ class _Pool:
             self.verdicts.append(verdict)
             self.choices.append(np.empty(0, np.int64) if choice is None else choice)
 
-    def stop(self) -> Status | None:
-        """Return why to stop now, so that time is left to judge one more policy, and then a mixture of all."""
+    def searching(self) -> Inner:
+        """Return a run for a search; it keeps time to judge one more policy, and then a mixture of all."""
         drawn = min(len(self.policies) + 1, self.model.samples)
-        if self.run.seconds_left < JUDGING * self.judge_seconds * (drawn + 1):
-            return self.run.stop() or Status.TIME_LIMIT
-        return self.run.stop()
+        kept = JUDGING * self.judge_seconds * (drawn + 1)
+        return Inner(Limits(seconds=max(self.run.seconds_left - kept, 0.0)), outer=self.run)
+
+    def stop(self) -> Status | None:
+        """Return why to stop searching now, or None to go on."""
+        return self.searching().stop()
 
     def play(self) -> GameSolution:
         """Return the best mixture of the pool."""
@@ -188,7 +195,7 @@ def _fill(pool: _Pool, values: OptimalValues, run: Run, known: list[Array]) -> S
             return status
         choice: Array | None
         if isinstance(candidate, Solver):
-            choice = stationary_choices(candidate.run(model, Inner(outer=run)).policy)
+            choice = stationary_choices(candidate.run(model, pool.searching()).policy)
         elif isinstance(candidate, np.ndarray):
             choice = candidate
         else:
@@ -202,16 +209,16 @@ def _fill(pool: _Pool, values: OptimalValues, run: Run, known: list[Array]) -> S
     return pool.stop()
 
 
-def _improve(pool: _Pool, game: GameSolution, search: "_PolicySearch", run: Run) -> bool:
+def _improve(pool: _Pool, game: GameSolution, search: "_PolicySearch") -> bool:
     """Add the policies that a search for the game's belief finds, if they improve the game; return whether any did."""
-    model, found = pool.model, False
+    model, run, found = pool.model, pool.run, False
     belief = (1 - LEAST_BELIEF) * game.belief + LEAST_BELIEF / model.samples
     known = [j for j in range(len(pool.choices)) if pool.choices[j].size]
     known.sort(key=lambda j: float(belief @ pool.verdicts[j].regret))
     for start in [search.greedy(belief), *(pool.choices[j] for j in known[:STARTS])]:
         if pool.stop():
             break
-        choice = search.respond(belief, start, run)
+        choice = search.respond(belief, start)
         if choice is None or pool.has(choice):
             continue
         run.iterations += 1
@@ -228,16 +235,20 @@ def _improve(pool: _Pool, game: GameSolution, search: "_PolicySearch", run: Run)
 class _PolicySearch:
     """The search for policies with a small Σ_k b_k V_k(π)."""
 
-    model: UMDP
+    pool: _Pool
     swept: kernel.SweptModel
     gap: Array  # [C, K]
 
     @classmethod
-    def build(cls, model: UMDP, values: OptimalValues) -> "_PolicySearch":
-        graph = model.graph
+    def build(cls, pool: _Pool, values: OptimalValues) -> "_PolicySearch":
+        model, graph = pool.model, pool.model.graph
         order = sweep_order(graph, model.ever_live)
         arrays = graph.choice_ptr, graph.trans_ptr, graph.successor, model.prob, model.cost
-        return cls(model, kernel.SweptModel(order, *arrays), regret_gap(model, values))
+        return cls(pool, kernel.SweptModel(order, *arrays), regret_gap(model, values))
+
+    @property
+    def model(self) -> UMDP:
+        return self.pool.model
 
     def greedy(self, belief: Array) -> Array:  # [S]
         """Return the policy with the least Σ_k b_k Q*_k(s,a) at each state."""
@@ -248,14 +259,14 @@ class _PolicySearch:
         choice[~graph.goal] = by_gap[graph.choice_ptr[:-1][~graph.goal]]
         return complete_choices(graph, choice)
 
-    def respond(self, belief: Array, start: Array, run: Run) -> Array | None:  # [S]
+    def respond(self, belief: Array, start: Array) -> Array | None:  # [S]
         """Return a policy that no sweep improves, or that of the last sweep; None if the start is improper."""
-        now = self.evaluate(belief, start, np.zeros((start.size, belief.size)), run)
+        now = self.evaluate(belief, start, np.zeros((start.size, belief.size)))
         if now is None:
             return None
         waiting = False
         for _ in range(MOST_SWEEPS):
-            then = None if run.stop() else self.step(belief, now, run)
+            then = None if self.pool.stop() else self.step(belief, now)
             if then is None:
                 break
             fell = then.total < now.total * (1 - FALL)
@@ -265,7 +276,7 @@ class _PolicySearch:
             now = then
         return now.choice
 
-    def step(self, belief: Array, now: "_Evaluated", run: Run) -> "_Evaluated | None":
+    def step(self, belief: Array, now: "_Evaluated") -> "_Evaluated | None":
         """Return the policy after one sweep, with as many of its changes as make the sum fall; None if none do."""
         weight = belief * self.entries(now.choice)
         felt_at = weight.max(axis=1) > 0
@@ -280,38 +291,51 @@ class _PolicySearch:
         while take > 0:
             trial = proposal.copy()
             trial[felt[take:]] = now.choice[felt[take:]]
-            then = self.evaluate(belief, trial, value, run)
+            then = self.evaluate(belief, trial, value)
             if then is not None and then.total < now.total * (1 - FALL):
                 return then
-            if run.stop():
+            if self.pool.stop():
                 return None
             take //= 2
         if felt.size == changed.size:
             return None
         proposal[felt] = now.choice[felt]
-        return self.evaluate(belief, proposal, now.value, run)
+        return self.evaluate(belief, proposal, now.value)
 
-    def evaluate(self, belief: Array, choice: Array, guess: Array, run: Run) -> "_Evaluated | None":
-        """Evaluate a policy, by sweeps from a guess or by factorisation; None if it is improper in some sample."""
-        run.count("evaluations")
+    def evaluate(self, belief: Array, choice: Array, guess: Array) -> "_Evaluated | None":
+        """Evaluate a policy, by sweeps from a guess or by factorisation.
+
+        Return None if it is improper in some sample, or if there is no time.
+        """
+        self.pool.run.count("evaluations")
         model, graph = self.model, self.model.graph
         proper = self._proper(choice)  # [S, K]
         if not proper[graph.initial].all():
             return None
         value = np.where(proper, np.where(np.isfinite(guess), guess, 0.0), np.inf)
-        if kernel.evaluate_policy(self.swept, choice, proper, value, SWEEPS, CLOSE) > CLOSE:
+        if not self._sweep(lambda most: kernel.evaluate_policy(self.swept, choice, proper, value, most, CLOSE)):
             for k in range(model.samples):
-                solved = self._factorise(choice, k, proper[:, k])
+                solved = None if self.pool.stop() else self._factorise(choice, k, proper[:, k])
                 if solved is None:
                     return None
                 value[:, k] = np.where(proper[:, k], solved, np.inf)
         return _Evaluated(choice, value, float(belief @ value[graph.initial]))
 
+    def _sweep(self, sweeps: Callable[[int], float]) -> bool:
+        """Sweep with looks at the clock; return whether the values came to rest. `sweeps` returns the last change."""
+        at_once = max(NUMBERS_AT_ONCE // (self.model.graph.states * self.model.samples), 1)
+        for done in range(0, SWEEPS, at_once):
+            if sweeps(min(at_once, SWEEPS - done)) <= CLOSE:
+                return True
+            if self.pool.stop():
+                return False
+        return False
+
     def entries(self, choice: Array) -> Array:  # [S, K]
         """Return how often a policy enters each state from another one, as far as the sweeps have counted."""
         entered, pending = np.zeros((2, self.model.graph.states, self.model.samples))
         pending[self.model.graph.initial] = 1.0
-        kernel.count_entries(self.swept, choice, pending, entered, SWEEPS, CLOSE)
+        self._sweep(lambda most: kernel.count_entries(self.swept, choice, pending, entered, most, CLOSE))
         return np.asarray(entered)
 
     def _factorise(self, choice: Array, sample: int, proper: Array) -> Array | None:  # [S]

@@ -52,6 +52,7 @@ class StepGame(RowGame):
     model: StepModel
     gap_error: float
     belief: Array  # [n, K] the adversary's answer, or [0, K] where it sees the choice
+    packed: Array | None = None  # the policy whose rows are in memory
 
     @classmethod
     def build(cls, problem: StepProblem, *, randomised: bool) -> "StepGame | None":
@@ -137,8 +138,14 @@ class StepGame(RowGame):
 
     def pack(self) -> PackedRows:
         """Return the rows of the choices that the policy takes."""
-        one_step_kernels.pack_policy(self.model, self._rows)
+        if self.packed is None or not np.array_equal(self.packed, self.model.mix):
+            one_step_kernels.pack_policy(self.model, self._rows)
+            self.packed = self.model.mix.copy()
         return self._rows
+
+    def forget_rows(self) -> None:
+        """Note that the rows in memory have been changed: they are packed again when they are needed."""
+        self.packed = None
 
     @cached_property
     def mixed_memory(self) -> MixedStepMemory:
@@ -249,7 +256,7 @@ def _iterate(
         if not changed and delta <= game.precision:
             return None
         if round_ < PATIENCE:
-            game.sweep(kappa, 0.01 * delta)
+            game.sweep(kappa, 0.01 * delta if changed else game.precision)
             continue
         try:
             game.factorise(1.0, kappa, game.value)

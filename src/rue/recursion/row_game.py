@@ -44,7 +44,11 @@ class RowGame(ABC):
         """Return the same rows, with nothing to pay but a unit for each."""
         rows = self.pack()
         rows.paid[:] = 0.0
+        self.forget_rows()
         return rows
+
+    def forget_rows(self) -> None:
+        """Note that the rows in memory have been changed: they are packed again when they are needed."""
 
     def sweep(self, kappa: float, tolerance: float) -> float:
         """Let the adversary improve against the policy by a few sweeps; return the last change of a value."""

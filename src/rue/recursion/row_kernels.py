@@ -56,14 +56,24 @@ def pack_options(layers, options, rows):
 
 @kernel("i1 PackedRows float f1 int float float")
 def sweep(order, rows, kappa, value, sweeps, tolerance, ceiling):
-    """Let the adversary improve against the rows by sweeps; return the last change, or infinity beyond the ceiling."""
+    """Let the adversary improve against the rows by sweeps; return the last change, or infinity beyond the ceiling.
+
+    A row is left out while the values that it leads to rest: since the sweep before, none of them has changed.
+    """
     ptr, target, share, paid, visits = rows
     samples = paid.shape[1]
     total = np.empty(samples)
+    changed = np.zeros(value.size, np.int32)  # the last sweep in which a value changed
     delta = 0.0
-    for _ in range(sweeps):
+    for n in range(1, sweeps + 1):
         delta = 0.0
         for i in range(order.size):
+            rests = n > 1
+            for j in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
+                if changed[np.uint32(target[j])] >= n - 1:
+                    rests = False
+            if rests:
+                continue
             for k in range(samples):
                 total[k] = paid[i, k] + kappa * visits[i, k]
             for j in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
@@ -75,7 +85,10 @@ def sweep(order, rows, kappa, value, sweeps, tolerance, ceiling):
                 worst = max(worst, total[k])
             if worst < UNDERFLOW:
                 worst = 0.0
-            delta = max(delta, abs(worst - value[order[i]]))
+            change = abs(worst - value[order[i]])
+            delta = max(delta, change)
+            if change > 0.0:
+                changed[order[i]] = n
             value[order[i]] = worst
             if worst > ceiling:
                 return np.inf
