@@ -52,7 +52,6 @@ class StepGame(RowGame):
     model: StepModel
     gap_error: float
     belief: Array  # [n, K] the adversary's answer, or [0, K] where it sees the choice
-    packed: Array | None = None  # the policy whose rows are in memory
 
     @classmethod
     def build(cls, problem: StepProblem, *, randomised: bool) -> "StepGame | None":
@@ -142,10 +141,6 @@ class StepGame(RowGame):
             one_step_kernels.pack_policy(self.model, self._rows)
             self.packed = self.model.mix.copy()
         return self._rows
-
-    def forget_rows(self) -> None:
-        """Note that the rows in memory have been changed: they are packed again when they are needed."""
-        self.packed = None
 
     @cached_property
     def mixed_memory(self) -> MixedStepMemory:

@@ -5,7 +5,7 @@ of options of n steps in `option_game.py`; here they are evaluated, and their wo
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class RowGame(ABC):
     value: Array  # [S]
     weight: Array  # [S] bounds on the number of the policy's rows to come, as far as they were counted
     scale: float
+    packed: Array | None = field(default=None, init=False)  # the policy whose rows are in memory, if that is known
 
     @abstractmethod
     def pack(self) -> PackedRows:
@@ -44,11 +45,8 @@ class RowGame(ABC):
         """Return the same rows, with nothing to pay but a unit for each."""
         rows = self.pack()
         rows.paid[:] = 0.0
-        self.forget_rows()
+        self.packed = None
         return rows
-
-    def forget_rows(self) -> None:
-        """Note that the rows in memory have been changed: they are packed again when they are needed."""
 
     def sweep(self, kappa: float, tolerance: float) -> float:
         """Let the adversary improve against the policy by a few sweeps; return the last change of a value."""
