@@ -98,8 +98,9 @@ class Mixture(SolverInParts):
             policy = policy_at_hand(model, values, run)
             pool.add(policy, pool.judge(policy))
         if not pool.policies:
-            if status:
-                return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), status)
+            if status or pool.left_open:
+                policy = policy_at_hand(model, values, run)
+                return Outcome(policy, Interval(0.0, np.inf), status or Status.UNPROVED)
             return infeasible(model, run)
         game = pool.play()
         if status is None and model.samples > 1:
@@ -131,6 +132,7 @@ class _Pool:
     choices: list[Array] = field(default_factory=list)  # of those that are stationary and deterministic; else empty
     error: float = 0.0
     judge_seconds: float = 0.0  # the most that one policy took
+    left_open: bool = False  # whether a policy may have finite regrets that were not proved
 
     def judge(self, policy: Policy) -> Evaluation | None:
         """Return the verdict on a policy; None if its regrets are infinite or not proved to be finite."""
@@ -138,8 +140,10 @@ class _Pool:
         try:
             verdict = judge(self.model, policy, self.run.afterwards())
         except SolverFailed:  # it hardly ever ends
+            self.left_open = True
             return None
         self.judge_seconds = max(self.judge_seconds, self.run.seconds - began)
+        self.left_open |= not np.isfinite(verdict.error)
         if not np.isfinite(verdict.max_regret + verdict.error):
             return None
         self.error = max(self.error, verdict.error)
