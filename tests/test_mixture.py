@@ -19,7 +19,8 @@ from rue import mixture_kernels as mixture
 from rue.controllers import mix_policies
 from rue.judge import is_proper
 from rue.mixture import Mixture, _PolicySearch, _Pool
-from rue.solution import Run
+from rue.policy import complete_choices
+from rue.solution import Run, Status
 
 CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.json"))
 
@@ -168,7 +169,7 @@ def test_entries_are_visits_from_other_states(model, data):
     search = _PolicySearch.build(model, rue.optimal_values(model))
     with pytest.MonkeyPatch.context() as patch:  # slow chains take many thousand sweeps; the search makes do with fewer
         patch.setattr(rue.mixture, "SWEEPS", 1_000_000)
-        entered = search.entries(np.where(np.array(policy) >= 0, policy, 0))
+        entered = search.entries(np.where(np.array(policy) >= 0, policy, 0), Run())
     for k in range(model.samples):
         for s in np.flatnonzero(~graph.goal):
             # A unit is paid for each arrival: at the end of moves from elsewhere, and once at the start.
@@ -269,3 +270,19 @@ def test_the_pool_keeps_time_to_judge_a_mixture_of_it():
     assert pool.stop() is None  # one more policy, and a mixture of two
     pool.add(policy, pool.judge(policy))
     assert pool.stop() is rue.Status.TIME_LIMIT
+
+
+@pytest.mark.parametrize("name", ["evaluate_policy", "count_entries"])
+def test_sweeps_look_at_the_clock(monkeypatch, name):
+    model = rue.domains.Disaster(width=5, height=5, seed=1).sample(3, seed=1)
+    values, counts, kernel = rue.optimal_values(model), [], getattr(mixture, name)
+    search, choice = _PolicySearch.build(model, values), complete_choices(model.graph, values.choice[:, 0])
+    monkeypatch.setattr(mixture_module, "WORK", 1)
+    monkeypatch.setattr(mixture, name, lambda *a: counts.append(a[-2]) or kernel(*a))
+    run = Run(threads=1)
+    run.out_of_time = lambda: Status.TIME_LIMIT if counts else None
+    if name == "evaluate_policy":
+        assert search.evaluate(np.full(3, 1 / 3), choice, np.zeros((model.graph.states, 3)), run) is None
+    else:
+        search.entries(choice, run)
+    assert counts == [1]

@@ -27,6 +27,7 @@ policies of the samples that were ever active only. A game with fewer rows has n
 last part, and the judge's figure over all samples, are bounds for mixtures of the last pool over all samples.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +35,7 @@ import numpy as np
 from rue import mixture_kernels as kernel
 from rue._arrays import Array, places, ranges
 from rue._linear import solve_chain
+from rue._threads import pieces
 from rue.active import Part, SolverInParts
 from rue.baselines import Average
 from rue.controllers import mix_policies, stationary_choices
@@ -62,6 +64,8 @@ LEAST_BELIEF = 1e-6
 # Sweeps of a policy evaluation, and the relative change at which they end. If they do not, the chain is factorised.
 SWEEPS = 400
 CLOSE = 1e-13
+# Numbers that are swept between two checks of the clock: some tenths of a second.
+WORK = 100_000_000
 # A policy that takes more expected steps counts as improper.
 MOST_STEPS = 1e9
 # Time that is kept for each policy that is still to be judged, as a multiple of the longest judgement so far.
@@ -271,7 +275,7 @@ class _PolicySearch:
 
     def step(self, belief: Array, now: "_Evaluated", run: Run) -> "_Evaluated | None":
         """Return the policy after one sweep, with as many of its changes as make the sum fall; None if none do."""
-        weight = belief * self.entries(now.choice)
+        weight = belief * self.entries(now.choice, run)
         felt_at = weight.max(axis=1) > 0
         weight[~felt_at] = belief
         proposal, gain, value = now.choice.copy(), np.zeros(now.choice.size), now.value.copy()
@@ -296,27 +300,45 @@ class _PolicySearch:
         return self.evaluate(belief, proposal, now.value, run)
 
     def evaluate(self, belief: Array, choice: Array, guess: Array, run: Run) -> "_Evaluated | None":
-        """Evaluate a policy, by sweeps from a guess or by factorisation; None if it is improper in some sample."""
+        """Evaluate a policy, by sweeps from a guess or by factorisation.
+
+        None if it is improper in some sample, or a limit comes first.
+        """
         run.count("evaluations")
         model, graph = self.model, self.model.graph
         proper = self._proper(choice)  # [S, K]
         if not proper[graph.initial].all():
             return None
         value = np.where(proper, np.where(np.isfinite(guess), guess, 0.0), np.inf)
-        if kernel.evaluate_policy(self.swept, choice, proper, value, SWEEPS, CLOSE) > CLOSE:
+        change = np.inf
+        for sweeps in self._pieces():
+            change = kernel.evaluate_policy(self.swept, choice, proper, value, sweeps, CLOSE)
+            if change <= CLOSE:
+                break
+            if run.stop():
+                return None
+        if change > CLOSE:
             for k in range(model.samples):
+                if run.stop():
+                    return None
                 solved = self._factorise(choice, k, proper[:, k])
                 if solved is None:
                     return None
                 value[:, k] = np.where(proper[:, k], solved, np.inf)
         return _Evaluated(choice, value, float(belief @ value[graph.initial]))
 
-    def entries(self, choice: Array) -> Array:  # [S, K]
+    def entries(self, choice: Array, run: Run) -> Array:  # [S, K]
         """Return how often a policy enters each state from another one, as far as the sweeps have counted."""
         entered, pending = np.zeros((2, self.model.graph.states, self.model.samples))
         pending[self.model.graph.initial] = 1.0
-        kernel.count_entries(self.swept, choice, pending, entered, SWEEPS, CLOSE)
+        for sweeps in self._pieces():
+            if kernel.count_entries(self.swept, choice, pending, entered, sweeps, CLOSE) <= CLOSE or run.stop():
+                break
         return np.asarray(entered)
+
+    def _pieces(self) -> Iterator[int]:
+        """Return after how many sweeps the clock is checked, each time."""
+        return pieces(SWEEPS, self.model.prob.size, WORK)
 
     def _factorise(self, choice: Array, sample: int, proper: Array) -> Array | None:  # [S]
         """Return the values of a policy in a sample; None if the chain is numerically singular."""

@@ -109,13 +109,14 @@ def evaluate_policy(model, policy, proper, value, sweeps, tolerance):
 
 @kernel("SweptModel l1 f2 f2 int float")
 def count_entries(model, policy, pending, entered, sweeps, tolerance):
-    """Count how often each state is entered from another one, by sweeps towards the goals.
+    """Count how often each state is entered from another one, by sweeps; return the largest flow of the last one.
 
     `pending[S, K]` is the flow that has come to a state and not yet left it: at first, one at the initial state.
     """
     trans_ptr, prob = model.trans_ptr, model.prob
     samples = prob.shape[1]
     leave = np.empty(samples)
+    left = np.inf
     for _ in range(sweeps):
         left = 0.0
         for i in range(model.order.size - 1, -1, -1):
@@ -143,3 +144,4 @@ def count_entries(model, policy, pending, entered, sweeps, tolerance):
                 pending[s, k] = 0.0
         if left <= tolerance:
             break
+    return left

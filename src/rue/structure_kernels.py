@@ -11,7 +11,6 @@ import numpy as np
 from rue._arrays import Array
 from rue._jit import declare, kernel
 
-
 # Estimated costs are at most this, as a state at an infinite distance would never be found.
 FARTHEST = 1e300
 

@@ -31,7 +31,7 @@ from rue import values_kernels as shortest
 from rue._arrays import Array, pointers, ranges, read_only
 from rue._check import check_memory, machine_memory, real_number
 from rue._linear import eliminate_chain, solve_chain
-from rue._threads import check_threads, each
+from rue._threads import check_threads, each, pieces
 from rue.errors import BadInput, SolverFailed
 from rue.model import UMDP, check_model
 from rue.parts import BLOCK, do_parts, parts_of
@@ -475,7 +475,7 @@ class _PolicyIteration:
         Returns the last largest relative change.
         """
         delta = np.inf
-        for some in _pieces(sweeps, int(self.policy_rows.ptr[-1])):
+        for some in pieces(sweeps, int(self.policy_rows.ptr[-1]), WORK):
             delta = shortest.sweep_policy(self.policy_rows, self.value, some, tolerance)
             if delta <= tolerance or run.out_of_time():
                 break
@@ -501,9 +501,9 @@ class _PolicyIteration:
         """Return proved upper and lower bounds by place; (∞, 0) where nothing is proved.
 
         The values serve as weights where all costs are positive. Where that leaves too much open, a `tolerance` says
-        what is too much, and there is time, weights are the values summed over the steps of the policy, and bounds on the number of
-        steps: of the policy, and of all policies that take near-tight choices. A wide notion of near-tight is safe
-        where ties are blurred by rounding; where such choices can form a cycle, a narrow one may do.
+        what is too much, and there is time, weights are the values summed over the steps of the policy, and bounds on
+        the number of steps: of the policy, and of all policies that take near-tight choices. A wide notion of
+        near-tight is safe where ties are blurred by rounding; where such choices can form a cycle, a narrow one may do.
         """
         value = self.value
         above, below = np.full(value.size, np.inf), np.zeros(value.size)
@@ -539,19 +539,13 @@ class _PolicyIteration:
 
         It does not where such choices can form a cycle, nor where time is out.
         """
-        for sweeps in _pieces(20 * SLOW_ROUNDS, self.rows.target.size):
+        for sweeps in pieces(20 * SLOW_ROUNDS, self.rows.target.size, WORK):
             if run.out_of_time():
                 return False
             delta = shortest.most_steps(self.rows, self.value, self.policy, slack, weight, sweeps, MOST_STEPS)
             if delta < 0.5 or delta == np.inf:
                 break
         return bool(delta < 0.5)
-
-
-def _pieces(sweeps: int, outcomes: int) -> Iterator[int]:
-    """Cut sweeps over so many outcomes into parts, after each of which the clock is to be checked."""
-    at_once = max(WORK // max(outcomes, 1), 1)
-    return (min(at_once, sweeps - first) for first in range(0, sweeps, at_once))
 
 
 def _ways_to_exit(model: UMDP, layout: _Layout, states: Array, exit_choice: int, sample: int) -> Array:
