@@ -452,7 +452,7 @@ class _PolicyIteration:
         Where all costs are positive, an upper bound on the values proves that a policy is proper.
         """
         if not self.is_exact and self._set_exact():
-            self.is_exact = np.isfinite(shortest.prove(self.rows, self.value, self.value, self.policy)[0])
+            self.is_exact = bool(np.isfinite(shortest.prove(self.rows, self.value, self.value, self.policy)[0]))
             if self.is_exact:
                 return True
         if not self.is_exact:
