@@ -184,6 +184,22 @@ def test_nothing_is_factorised_after_a_limit(monkeypatch):
     assert not values.complete and (values.lower <= values.upper).all()
 
 
+def test_factors_that_do_not_fit_into_memory_leave_valid_bounds(monkeypatch):
+    import scipy.sparse.linalg
+
+    from rue import values as module
+
+    final = rue.optimal_values(free_grid())
+
+    def no_memory(matrix):
+        raise MemoryError
+
+    monkeypatch.setattr(scipy.sparse.linalg, "splu", no_memory)
+    monkeypatch.setattr(module, "DENSE", 0)
+    values = rue.optimal_values(free_grid())
+    assert (values.lower <= final.upper).all() and (values.upper >= final.lower).all()
+
+
 def test_steps_are_counted_with_an_eye_on_the_clock(monkeypatch):
     from rue import values as module
     from rue.solution import Run, Status

@@ -21,7 +21,7 @@ def solve_chain(row: Array, column: Array, prob: Array, right: Array) -> Array:
     step = csr_array((prob[inside], (row[inside], column[inside])), shape=(size, size))
     try:
         factors = splu((eye_array(size) - step).tocsc())
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         raise SolverFailed(f"SuperLU could not factorise a chain of {size} nodes: {error}") from None
     x = factors.solve(right)
     with np.errstate(invalid="ignore", over="ignore"):
