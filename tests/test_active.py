@@ -279,6 +279,21 @@ def test_active_samples_are_drawn_once():
     )
 
 
+def test_active_samples_stay_in_the_figures_of_the_source():
+    # All blocks have the same largest reward, by which costs are shifted.
+    random = np.random.default_rng(1)
+    transition, reward = random.dirichlet(np.ones(3), (6, 3, 2)), random.random((6, 3, 2))
+    reward[:, 0, 0] = 1.0
+    source = rue.Source.from_function(
+        lambda i: rue.UMDP.from_dense(transition[2 * i : 2 * i + 2], reward=reward[2 * i : 2 * i + 2], discount=0.9),
+        6, block=2,
+    )  # fmt: skip
+    kept = Kept(source)
+    for samples in ([0, 1], [0, 3], [3, 5]):
+        assert kept.part(samples)[0].units == source.units
+        assert source.units.reward
+
+
 def test_a_source_without_a_policy_that_reaches_the_goal():
     """What leads to the goal in one sample leads into a trap in the other."""
     transition = np.zeros((2, 3, 2, 3))

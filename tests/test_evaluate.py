@@ -13,6 +13,7 @@ from naive import INF, Naive, controller_value
 import rue
 from rue.judge import is_proper, node_values
 from rue.long_run import components
+from rue.solution import Run, Status
 
 judge = importlib.import_module("rue.judge")
 
@@ -69,6 +70,23 @@ def test_slow_chains_are_factorised():
     assert verdict.error <= 1e-6 * total
     assert abs(verdict.value[0] - total) <= verdict.error
     assert verdict.regret[0] <= verdict.error
+
+
+def test_the_clock_is_checked_between_factorisations(monkeypatch):
+    states, samples, factorised = 300, 3, []
+    transition = np.zeros((samples, states + 1, 1, states + 1))
+    for s in range(states):
+        transition[:, s, 0, max(s - 1, 0)], transition[:, s, 0, s + 1] = 0.5, 0.5
+    model = rue.UMDP.from_dense(transition, np.ones((samples, states + 1, 1)), goals=[states])
+    policy = rue.Policy.stationary(model, [0] * (states + 1))
+    least = judge.least_cost(model, Run(threads=1))
+    monkeypatch.setattr(judge, "least_cost", lambda *_: least)
+    solve_chain = judge.solve_chain
+    monkeypatch.setattr(judge, "solve_chain", lambda *a: factorised.append(a) or solve_chain(*a))
+    run = Run(threads=1)
+    run.out_of_time = lambda: Status.TIME_LIMIT if factorised else None
+    verdict = judge.judge(model, policy, run)
+    assert len(factorised) == 1 and not verdict.complete
 
 
 @settings(max_examples=200)

@@ -19,7 +19,8 @@ from rue import mixture_kernels as mixture
 from rue.controllers import mix_policies
 from rue.judge import is_proper
 from rue.mixture import Mixture, _PolicySearch, _Pool
-from rue.solution import Run
+from rue.policy import complete_choices
+from rue.solution import Run, Status
 
 CASES = sorted((Path(__file__).parent / "data" / "cases").glob("*.json"))
 
@@ -284,5 +285,22 @@ def test_what_fills_the_pool_and_what_searches_keep_this_time_too(monkeypatch):
     monkeypatch.setattr(mixture_module, "CLOSE", 0.0)  # values never come to rest
     assert search.evaluate(np.full(5, 0.2), choice, np.zeros((16, 5))) is not None
     pool.judge_seconds = 60.0  # there is no time left: neither for sweeps nor to factorise a chain
-    monkeypatch.setattr(mixture_module, "NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr(mixture_module, "WORK", 1)
     assert search.evaluate(np.full(5, 0.2), choice, np.zeros((16, 5))) is None
+
+
+@pytest.mark.parametrize("name", ["evaluate_policy", "count_entries"])
+def test_sweeps_look_at_the_clock(monkeypatch, name):
+    model = rue.domains.Disaster(width=5, height=5, seed=1).sample(3, seed=1)
+    values, counts, kernel = rue.optimal_values(model), [], getattr(mixture, name)
+    run = Run(threads=1)
+    run.out_of_time = lambda: Status.TIME_LIMIT if counts else None
+    search = _PolicySearch.build(_Pool(model, run), values)
+    choice = complete_choices(model.graph, values.choice[:, 0])
+    monkeypatch.setattr(mixture_module, "WORK", 1)
+    monkeypatch.setattr(mixture, name, lambda *a: counts.append(a[-2]) or kernel(*a))
+    if name == "evaluate_policy":
+        assert search.evaluate(np.full(3, 1 / 3), choice, np.zeros((model.graph.states, 3))) is None
+    else:
+        search.entries(choice)
+    assert counts == [1]

@@ -82,6 +82,51 @@ def test_a_round_whose_cost_is_lost_in_rounding(cost):
     assert rue.solve(model, rue.Adaptive()).status == "solved"
 
 
+@pytest.mark.parametrize("leave", [1e-9, 1e-10, 1e-11])
+def test_a_cycle_in_which_values_hardly_change_from_sweep_to_sweep(leave):
+    # Sweeps come to rest at half of the value; going round for twice as long is cheaper than it looks there.
+    builder = rue.Builder().add("one", "round", {"two": 1}, 1.0)
+    builder.add("two", "round", {"one": 1 - leave, "goal": leave}, 1.0)
+    builder.add("one", "out", {"road": 1}, 1.0).add("road", "on", {"goal": 1}, 1.7 / leave)
+    values = rue.optimal_values(builder.goal("goal").build())
+    assert values.choice[0, 0] == 1
+    assert values.lower[0, 0] <= 1 + 1.7 / leave <= values.upper[0, 0]
+    assert values.upper[0, 0] - values.lower[0, 0] <= 1e-2 * values.upper[0, 0]
+
+
+def hardly_left(cost: float, leave: float = 1e-17) -> rue.UMDP:
+    """A circle that is left with a probability that is lost beside one, and a way past it."""
+    builder = rue.Builder().add("start", "risk it", {"circle": 1}, 1.0).add("start", "past it", {"road": 1}, 1e6)
+    builder.add("road", "on", {"goal": 1}, 0.0).add("circle", "back", {"start": 1 - leave, "goal": leave}, cost)
+    return builder.goal("goal").build()
+
+
+@pytest.mark.parametrize("cost", [0.0, 1e-12, 1.0])
+def test_a_chain_that_cannot_be_factorised(cost):
+    values = rue.optimal_values(hardly_left(cost))
+    assert values.lower[0, 0] <= 1e6 <= values.upper[0, 0]
+    assert values.upper[0, 0] - values.lower[0, 0] <= 1e-6
+    assert rue.solve(hardly_left(cost), rue.Adaptive()).max_regret.upper <= 1e-6
+
+
+@pytest.mark.parametrize("solver", [rue.Regret(), rue.Regret(2), rue.WorstCase(), rue.BestSample(), rue.Mixture()])
+def test_costs_beyond_all_precision_are_told_as_such(solver):
+    builder = rue.Builder().add("start", "go", {"circle": 1}, 1.0)
+    builder.add("circle", "back", {"start": 1.0, "goal": 1e-17}, 1.0)
+    solution = rue.solve(builder.goal("goal").build(), solver)
+    assert (solution.status, solution.objective.upper) == ("unproved", math.inf)
+    assert solution.objective.lower < math.inf
+
+
+def test_a_state_whose_cost_is_beyond_all_numbers_is_no_goal():
+    # Several samples are swept in the order of distance, which overflows at "far".
+    builder = rue.Builder(4).add("start", "far", {"far": 1}, 1.0).add("start", "out", {"goal": 1}, 100.0)
+    builder.add("far", "try", {"goal": 1e-310, "far": 1.0}, 1.0)
+    values = rue.optimal_values(builder.goal("goal").build())
+    assert not values.dead.any()
+    assert (values.lower[0] <= 100.0).all() and (values.upper[0] >= 100.0).all()
+
+
 def test_slow_walks_are_proved_to_the_tolerance():
     # Sweeps reduce the error of a walk with a weak drift little by little, in each sample anew.
     states, back = 40, np.linspace(0.35, 0.42, 6)
@@ -123,6 +168,50 @@ def test_limits_leave_valid_bounds_and_a_second_call_finishes():
     final = rue.optimal_values(model)
     assert final.complete and tight(final)
     assert (bounds[0] <= final.upper).all() and (bounds[1] >= final.lower).all()
+
+
+def free_grid(samples: int = 3) -> rue.UMDP:
+    model = rue.domains.Disaster(width=8, height=8, seed=1).sample(samples, seed=1)
+    return rue.UMDP(model.graph, model.prob, np.where(model.cost < 1.05, 0.0, model.cost))
+
+
+def test_nothing_is_factorised_after_a_limit(monkeypatch):
+    from rue import values as module
+    from rue.solution import Limits, Run
+
+    monkeypatch.setattr(module, "solve_chain", lambda *_: pytest.fail("it took time after the limit"))
+    values = rue.optimal_values(free_grid(), run=Run(Limits(seconds=0)))
+    assert not values.complete and (values.lower <= values.upper).all()
+
+
+def test_factors_that_do_not_fit_into_memory_leave_valid_bounds(monkeypatch):
+    import scipy.sparse.linalg
+
+    from rue import values as module
+
+    final = rue.optimal_values(free_grid())
+
+    def no_memory(matrix):
+        raise MemoryError
+
+    monkeypatch.setattr(scipy.sparse.linalg, "splu", no_memory)
+    monkeypatch.setattr(module, "DENSE", 0)
+    values = rue.optimal_values(free_grid())
+    assert (values.lower <= final.upper).all() and (values.upper >= final.lower).all()
+
+
+def test_steps_are_counted_with_an_eye_on_the_clock(monkeypatch):
+    from rue import values as module
+    from rue.solution import Run, Status
+
+    model, sweeps = free_grid(1), []
+    most_steps = module.shortest.most_steps
+    monkeypatch.setattr(module, "WORK", 1)
+    monkeypatch.setattr(module.shortest, "most_steps", lambda *a: sweeps.append(a[5]) or most_steps(*a))
+    run = Run(threads=1)
+    run.out_of_time = lambda: Status.TIME_LIMIT if sweeps else None
+    rue.optimal_values(model, run=run)
+    assert sweeps == [1]
 
 
 @settings(max_examples=50)

@@ -1,7 +1,7 @@
 """Work in threads. Results never depend on how many there are: parts are cut by count, not by what is free."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -35,3 +35,9 @@ def in_parts(work: Callable[[int, int], None], first: int, last: int, threads: i
     parts = min(threads, max((last - first) // small, 1))
     ends = [first + (last - first) * i // parts for i in range(parts + 1)]
     each(lambda i: work(ends[i], ends[i + 1]), range(parts), threads)
+
+
+def pieces(rounds: int, size: int, most: int) -> Iterator[int]:
+    """Cut rounds over `size` numbers into parts of at most `most` numbers, after each of which to check the clock."""
+    at_once = max(most // max(size, 1), 1)
+    return (min(at_once, rounds - first) for first in range(0, rounds, at_once))

@@ -97,7 +97,7 @@ class BestSample(Solver):
         best = min(tied, key=lambda j: judged[j][1])
         regret, _, error = judged[best]
         if not np.isfinite(regret):
-            if status is None and np.isfinite(error):
+            if status is None and np.isfinite([error for _, _, error in judged]).all():
                 return infeasible(model, run)
             return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), status or Status.UNPROVED)
         policy = Policy.from_choices(model.graph, tried[best])

@@ -573,6 +573,8 @@ class _Guess:
             )
             if swept < 0:
                 for k in np.flatnonzero(self.direct[part]):
+                    if self.run.out_of_time():
+                        raise _OutOfTime
                     self._factorise(int(part_ptr[part]), int(part_ptr[part + 1]), int(k))
                 part, swept = part + 1, 0
             elif part < part_ptr.size - 1 and self.run.out_of_time():

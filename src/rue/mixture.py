@@ -35,6 +35,7 @@ import numpy as np
 from rue import mixture_kernels as kernel
 from rue._arrays import Array, places, ranges
 from rue._linear import solve_chain
+from rue._threads import pieces
 from rue.active import Part, SolverInParts
 from rue.baselines import Average
 from rue.controllers import mix_policies, stationary_choices
@@ -63,8 +64,8 @@ LEAST_BELIEF = 1e-6
 # Sweeps of a policy evaluation, and the relative change at which they end. If they do not, the chain is factorised.
 SWEEPS = 400
 CLOSE = 1e-13
-# Numbers that are swept between two looks at the clock, about a tenth of a second.
-NUMBERS_AT_ONCE = 20_000_000
+# Numbers that are swept between two checks of the clock: some tenths of a second.
+WORK = 100_000_000
 # A policy that takes more expected steps counts as improper.
 MOST_STEPS = 1e9
 # Time that is kept for each policy that is still to be judged, as a multiple of the longest judgement so far: a mixture
@@ -102,8 +103,9 @@ class Mixture(SolverInParts):
             policy = policy_at_hand(model, values, run)
             pool.add(policy, pool.judge(policy))
         if not pool.policies:
-            if status:
-                return Outcome(policy_at_hand(model, values, run), Interval(0.0, np.inf), status)
+            if status or pool.left_open:
+                policy = policy_at_hand(model, values, run)
+                return Outcome(policy, Interval(0.0, np.inf), status or Status.UNPROVED)
             return infeasible(model, run)
         game = pool.play()
         if status is None and model.samples > 1:
@@ -135,6 +137,7 @@ class _Pool:
     choices: list[Array] = field(default_factory=list)  # of those that are stationary and deterministic; else empty
     error: float = 0.0
     judge_seconds: float = 0.0  # the most that one policy took
+    left_open: bool = False  # whether a policy may have finite regrets that were not proved
 
     def judge(self, policy: Policy) -> Evaluation | None:
         """Return the verdict on a policy; None if its regrets are infinite or not proved to be finite."""
@@ -142,8 +145,10 @@ class _Pool:
         try:
             verdict = judge(self.model, policy, self.run.afterwards())
         except SolverFailed:  # it hardly ever ends
+            self.left_open = True
             return None
         self.judge_seconds = max(self.judge_seconds, self.run.seconds - began)
+        self.left_open |= not np.isfinite(verdict.error)
         if not np.isfinite(verdict.max_regret + verdict.error):
             return None
         self.error = max(self.error, verdict.error)
@@ -323,9 +328,8 @@ class _PolicySearch:
 
     def _sweep(self, sweeps: Callable[[int], float]) -> bool:
         """Sweep with looks at the clock; return whether the values came to rest. `sweeps` returns the last change."""
-        at_once = max(NUMBERS_AT_ONCE // (self.model.graph.states * self.model.samples), 1)
-        for done in range(0, SWEEPS, at_once):
-            if sweeps(min(at_once, SWEEPS - done)) <= CLOSE:
+        for most in pieces(SWEEPS, self.model.prob.size, WORK):
+            if sweeps(most) <= CLOSE:
                 return True
             if self.pool.stop():
                 return False

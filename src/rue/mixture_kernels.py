@@ -109,7 +109,7 @@ def evaluate_policy(model, policy, proper, value, sweeps, tolerance):
 
 @kernel("SweptModel l1 f2 f2 int float")
 def count_entries(model, policy, pending, entered, sweeps, tolerance):
-    """Count how often each state is entered from another one, by sweeps towards the goals.
+    """Count how often each state is entered from another one, by sweeps; return the largest flow of the last one.
 
     Return the largest flow of the last sweep.
     `pending[S, K]` is the flow that has come to a state and not yet left it: at first, one at the initial state.

@@ -11,6 +11,9 @@ import numpy as np
 from rue._arrays import Array
 from rue._jit import declare, kernel
 
+# Estimated costs are at most this, as a state at an infinite distance would never be found.
+FARTHEST = 1e300
+
 
 class Links(NamedTuple):
     """How the states of a graph are connected."""
@@ -259,7 +262,7 @@ def nearest(links, live, prob, cost):
             p /= samples
             mass[c] += p
             paid[c] += p * distance
-            q = paid[c] / mass[c]
+            q = min(paid[c] / mass[c], FARTHEST)
             if q < best[u]:
                 best[u] = q
                 i = size

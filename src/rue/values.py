@@ -21,6 +21,7 @@ components) have one value and are merged first.
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,8 +30,8 @@ import numpy as np
 from rue import values_kernels as shortest
 from rue._arrays import Array, pointers, ranges, read_only
 from rue._check import check_memory, machine_memory, real_number
-from rue._linear import solve_chain
-from rue._threads import check_threads, each
+from rue._linear import eliminate_chain, solve_chain
+from rue._threads import check_threads, each, pieces
 from rue.errors import BadInput, SolverFailed
 from rue.model import UMDP, check_model
 from rue.parts import BLOCK, do_parts, parts_of
@@ -59,6 +60,8 @@ BETTER = 1e-13
 MOST_STEPS = 1e12
 # Costs below this part of the value of their state may be lost in rounding.
 LOST_IN_ROUNDING = 1e-13
+# Chains of at most this many states are eliminated if they cannot be factorised.
+DENSE = 256
 # Outcomes that are swept between two checks of the clock: some tenths of a second.
 WORK = 100_000_000
 
@@ -198,9 +201,9 @@ class _ValuesSoFar:
         """Solve samples one after the other, each from the values of the one before if their rows are the same."""
         before: _PolicyIteration | None = None
         for iteration in samples:
-            iteration.start(before)
+            iteration.start(before, run)
             done = iteration.run(tolerance, run)
-            upper, lower = iteration.prove(tolerance if done else None)
+            upper, lower = iteration.prove(tolerance if done else None, run)
             self._store(model, iteration, upper, lower)
             if done and not (upper - lower <= max(GOOD_WIDTH, 4 * tolerance) * upper).all():
                 self._raise_lower(model, iteration, tolerance, run)
@@ -233,9 +236,9 @@ class _ValuesSoFar:
         relaxed = iteration.with_free(model, lost) if lost.any() else None
         if relaxed is None:
             return
-        relaxed.start(None)
+        relaxed.start(None, run)
         relaxed.run(tolerance, run)
-        lower = relaxed.prove(tolerance)[1]
+        lower = relaxed.prove(tolerance, run)[1]
         member, sizes = relaxed.layout.member, np.diff(relaxed.layout.member_ptr)
         self.lower[member, sample] = np.maximum(self.lower[member, sample], np.repeat(lower[:-1], sizes))
 
@@ -390,10 +393,11 @@ class _PolicyIteration:
         component, free = inner_choices(model.graph, self.layout.allowed & costless, live)
         return _load_alone(model, self.layout.merged(model, component, free), self.sample) if free.any() else None
 
-    def start(self, before: "_PolicyIteration | None") -> None:
+    def start(self, before: "_PolicyIteration | None", run: Run) -> None:
         """Start from the values of the sample before, if its rows are the same and all costs are positive.
 
-        Where such a start had to change more choices than one from the goals outward, the next samples start outward.
+        Where such a start had to change more choices than one from the goals outward, the next samples start outward:
+        from a proper policy, with an estimate of its value, or where some costs are zero with its exact value.
         """
         if before is not None:
             self.closeness, self.changes = before.closeness, before.changes
@@ -402,42 +406,67 @@ class _PolicyIteration:
         if before is not None and self.from_before:
             self.value[:], self.policy[:] = before.value, before.policy
         else:
-            self._start_outward(exact=self.has_free_choices)
-
-    def _start_outward(self, *, exact: bool) -> None:
-        """Start from a proper policy, with an estimate of its value or with its exact value."""
-        shortest.outward(self.rows, self.value, self.policy)
-        self.is_exact = exact
-        if exact:
-            self.value[:-1] = self._evaluate(self.rows.cost[self.policy])
+            shortest.outward(self.rows, self.value, self.policy)
+            self.is_exact = self.has_free_choices and not run.out_of_time() and self._set_exact()
 
     def run(self, tolerance: float, run: Run) -> bool:
         """Improve values and policy until the proof holds to the tolerance; return False if a limit came first."""
-        best_width = np.inf
+        best_width, is_slow = np.inf, False
+        is_known = self.is_exact  # whether the values of the policy were found by a factorisation
         for round_ in range(10 * SLOW_ROUNDS):
             self.proof = None
             if run.out_of_time():
                 return False
+            is_slow |= round_ == SLOW_ROUNDS
             changed, delta = shortest.improve(self.rows, self.value, self.policy, BETTER, self.policy_rows)
             if round_ == 0:
                 self.changes[self.from_before] = changed
+            is_known &= not changed
             settled = not changed and delta <= SETTLED
             if not changed:
                 delta = self._sweep(10 * SWEEPS, self.closeness * tolerance, run)
-            elif round_ < SLOW_ROUNDS:
+            elif not is_slow:
                 self._sweep(SWEEPS, 0.01 * delta, run)
             if settled and delta <= 10 * tolerance:
                 if not self.has_free_choices:
                     self.proof = shortest.prove(self.rows, self.value, self.value, self.policy)
-                width = max(self.proof) if self.proof else 0.0
-                if width <= tolerance or width >= 0.5 * best_width or delta <= 1e-15:
+                width = max(self.proof) if self.proof else np.inf
+                if width <= tolerance or delta <= 1e-15:
                     return True
-                best_width = width
-                self.closeness = min(self.closeness, 0.5 * delta / width)
-            if round_ >= SLOW_ROUNDS and not self.is_exact:
-                self._start_outward(exact=True)
-            elif round_ >= SLOW_ROUNDS:
-                self.value[:-1] = self._evaluate(self.rows.cost[self.policy])
+                if width < 0.5 * best_width:
+                    best_width = width
+                    self.closeness = min(self.closeness, 0.5 * delta / width)
+                elif is_known or width <= GOOD_WIDTH:
+                    return True
+                else:  # little changes from sweep to sweep, but there is far to go
+                    is_slow = True
+            if is_slow:
+                is_known = self._factorise()
+                if not is_known:
+                    return True
+        return True
+
+    def _factorise(self) -> bool:
+        """Set the values to those of the policy if it is proper, else of one that is; return whether that was done.
+
+        Where all costs are positive, an upper bound on the values proves that a policy is proper.
+        """
+        if not self.is_exact and self._set_exact():
+            self.is_exact = bool(np.isfinite(shortest.prove(self.rows, self.value, self.value, self.policy)[0]))
+            if self.is_exact:
+                return True
+        if not self.is_exact:
+            shortest.outward(self.rows, self.value, self.policy)
+        self.is_exact = self._set_exact()
+        return self.is_exact
+
+    def _set_exact(self) -> bool:
+        """Set the values to those of the policy; return False, and leave them, if they cannot be computed."""
+        try:
+            self.value[:-1] = self._evaluate(self.rows.cost[self.policy])
+        except SolverFailed:
+            return False
+        self.proof = None
         return True
 
     def _sweep(self, sweeps: int, tolerance: float, run: Run) -> float:
@@ -445,28 +474,36 @@ class _PolicyIteration:
 
         Returns the last largest relative change.
         """
-        at_once = max(WORK // max(int(self.policy_rows.ptr[-1]), 1), 1)
         delta = np.inf
-        for first in range(0, sweeps, at_once):
-            delta = shortest.sweep_policy(self.policy_rows, self.value, min(at_once, sweeps - first), tolerance)
+        for some in pieces(sweeps, int(self.policy_rows.ptr[-1]), WORK):
+            delta = shortest.sweep_policy(self.policy_rows, self.value, some, tolerance)
             if delta <= tolerance or run.out_of_time():
                 break
         return delta
 
     def _evaluate(self, paid: Array) -> Array:
-        """Return what the policy pays in all, of `paid` per step, by a sparse factorisation of I − P."""
+        """Return what the policy pays in all, of `paid` per step, by a sparse factorisation of I − P.
+
+        Where that fails, since the policy hardly ever ends, a small matrix is eliminated without any subtraction.
+        """
         first = self.rows.out_ptr[self.policy]
         length = self.rows.out_ptr[self.policy + 1] - first
         index, row = ranges(first, length), np.repeat(np.arange(self.policy.size), length)
-        return solve_chain(row, self.rows.target[index], self.rows.prob[index], paid)
+        chain = row, self.rows.target[index], self.rows.prob[index], paid
+        try:
+            return solve_chain(*chain)
+        except SolverFailed:
+            if self.policy.size > DENSE:
+                raise
+            return eliminate_chain(*chain)
 
-    def prove(self, tolerance: float | None) -> tuple[Array, Array]:
+    def prove(self, tolerance: float | None, run: Run) -> tuple[Array, Array]:
         """Return proved upper and lower bounds by place; (∞, 0) where nothing is proved.
 
-        The values serve as weights where all costs are positive. Where that leaves too much open, and a `tolerance`
-        says what is too much, weights are the values summed over the steps of the policy, and bounds on the number of
-        steps: of the policy, and of all policies that take near-tight choices. A wide notion of near-tight is safe
-        where ties are blurred by rounding; where such choices can form a cycle, a narrow one may do.
+        The values serve as weights where all costs are positive. Where that leaves too much open, a `tolerance` says
+        what is too much, and there is time, weights are the values summed over the steps of the policy, and bounds on
+        the number of steps: of the policy, and of all policies that take near-tight choices. A wide notion of
+        near-tight is safe where ties are blurred by rounding; where such choices can form a cycle, a narrow one may do.
         """
         value = self.value
         above, below = np.full(value.size, np.inf), np.zeros(value.size)
@@ -481,23 +518,34 @@ class _PolicyIteration:
 
         if not self.has_free_choices:
             tighten(value, self.proof)
-        if tolerance is not None and not (above - below <= max(GOOD_WIDTH, 4 * tolerance) * value).all():
+        is_tight = tolerance is None or (above - below <= max(GOOD_WIDTH, 4 * tolerance) * value).all()
+        if not is_tight and not run.out_of_time():
             # A backup of a large value is off by more: where values differ much, these weights keep errors local.
             errors = value[:-1] + SMALL_ERROR * value.max()
-            try:
-                steps, summed = (np.append(self._evaluate(paid), 0.0) for paid in (np.ones(errors.size), errors))
-            except SolverFailed:
-                steps = summed = np.zeros(value.size)
-            tighten(steps)
-            tighten(summed)
+            weights = np.zeros((2, value.size))
+            with suppress(SolverFailed):
+                weights[:, :-1] = self._evaluate(np.column_stack([np.ones(errors.size), errors])).T
+            for weight in weights:
+                tighten(weight)
             for slack in (1e-7, 1e-10, 1e-13):
-                weight = steps.copy()
-                most = slack * float(value.max())
-                sweeps = 20 * SLOW_ROUNDS
-                if shortest.most_steps(self.rows, value, self.policy, most, weight, sweeps, MOST_STEPS) < 0.5:
+                weight = weights[0].copy()
+                if self._most_steps(slack * float(value.max()), weight, run):
                     tighten(weight)
                     break
         return above, below
+
+    def _most_steps(self, slack: float, weight: Array, run: Run) -> bool:
+        """Raise `weight` to the steps of any policy that takes near-tight choices; return whether that came to an end.
+
+        It does not where such choices can form a cycle, nor where time is out.
+        """
+        for sweeps in pieces(20 * SLOW_ROUNDS, self.rows.target.size, WORK):
+            if run.out_of_time():
+                return False
+            delta = shortest.most_steps(self.rows, self.value, self.policy, slack, weight, sweeps, MOST_STEPS)
+            if delta < 0.5 or delta == np.inf:
+                break
+        return bool(delta < 0.5)
 
 
 def _ways_to_exit(model: UMDP, layout: _Layout, states: Array, exit_choice: int, sample: int) -> Array:

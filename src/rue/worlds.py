@@ -333,7 +333,7 @@ class Kept:
         self.probability = probability[place]
         self.model = UMDP(
             model.graph, read_only(prob[:, place]), read_only(cost[:, place]), tuple(distinct(label[k] for k in place)),
-            weight=self.probability if self.probability.any() else None,
+            weight=self.probability if self.probability.any() else None, units=model.units,
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ of options of n steps in `option_game.py`; here they are evaluated, and their wo
 """
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -86,7 +87,8 @@ class RowGame(ABC):
             precision = self.precision
             if kernel.sweep(self.order, rows, kappa, self.value, SWEEPS, precision, np.inf) <= self.precision:
                 return
-        self.factorise(1.0, kappa, self.value)
+        with suppress(SolverFailed):  # rounding cannot tell the policy from one that never ends
+            self.factorise(1.0, kappa, self.value)
 
     def factorise(self, gap_share: float, kappa: float, value: Array) -> None:
         """Set `value` to the worst case of `gap_share`·g + κ: policy iteration of the adversary by factorisation."""
