@@ -20,7 +20,7 @@ from rue._arrays import Array, pointers, ranges
 from rue._check import check_memory, in_all
 from rue._text import short_line
 from rue.errors import BadFile
-from rue.flat import Flat
+from rue.flat import Flat, let_goals_wait
 from rue.model import Graph
 
 logger = logging.getLogger("rue")
@@ -115,7 +115,19 @@ def put_together(parts: Sequence[Part]) -> Flat:
         flat = _merged_rows(parts, state, action, states, goal)
     flat = replace(flat, state_label=state_label, action_label=action_label, sample_label=_sample_names(parts))
     flat = replace(flat, initial=initial, weight=_weights(parts))
-    return without_choices(flat, sinks(flat) if goal is None else goal)
+    return without_choices(flat, sinks(flat)) if goal is None else without_choices(_with_deadlocks(flat, goal), goal)
+
+
+def _with_deadlocks(flat: Flat, goal: Array) -> Flat:
+    """Return the same with a loop at no cost in each state that has no choices and is no goal."""
+    stuck = np.flatnonzero((np.diff(flat.choice_ptr) == 0) & ~goal)
+    if stuck.size == 0:
+        return flat
+    name = str(stuck[0]) if flat.state_label is None else short_line(flat.state_label[stuck[0]])
+    logger.warning(
+        "state %s is no goal and leads nowhere: it is a dead end; %s", name, in_all(stuck.size, "state", "so")
+    )
+    return let_goals_wait(flat, 0.0)
 
 
 def _sample_names(parts: Sequence[Part]) -> tuple[str, ...] | None:

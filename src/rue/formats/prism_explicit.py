@@ -65,7 +65,7 @@ def _read_part(path: Path, goal: str | None, reward: str | None) -> Part:
     flat, words = table.flat()
     choice_ptr = flat.choice_ptr
     del table
-    flat = replace(flat, cost=_read_costs(path, flat, reward)[:, None], **_labels(flat, words, names))
+    flat = replace(flat, cost=_read_costs(path, flat, reward, width)[:, None], **_labels(flat, words, names))
     labels = _read_labels(beside(path, ".lab"), states)
     initial = labels.get("init", [0])
     if len(initial) != 1:
@@ -243,22 +243,23 @@ def _start(path: Path) -> bytes:
         return stream.read(300)
 
 
-def _read_costs(path: Path, flat: Flat, reward: str | None) -> Array:  # [C]
-    """Return the cost of each choice, by the files of rewards."""
+def _read_costs(path: Path, flat: Flat, reward: str | None, width: int) -> Array:  # [C]
+    """Return the cost of each choice, by the files of rewards; `width` is that of the transitions."""
     states = flat.choice_ptr.size - 1
     choice_state = np.repeat(np.arange(states), np.diff(flat.choice_ptr))
     cost = np.zeros(flat.action.size)
     of_states, source = _reward_files(path, reward)
     if of_states is not None:
-        for table in _read_reward_rows(of_states, 2, states):
+        for _, _, table in _read_reward_rows(of_states, 2, states):
             cost += np.bincount(table[:, 0].astype(int), table[:, 1], states)[choice_state]
     if source is not None:
-        is_chain = not flat.action.any() and bool((np.diff(flat.choice_ptr) <= 1).all())
-        for table in _read_reward_rows(source, 4, states, 3 if is_chain else 4):
+        for chunk, lines, table in _read_reward_rows(source, width, states):
             choice, place = _paid_transitions(flat, table)
             if (place < 0).any():
                 words = " ".join(f"{value:g}" for value in table[np.argmin(place), :-1])
-                raise BadFile(f"{source}: there is a reward for {words}; expected a transition of {path.name}")
+                chunk.fail(
+                    int(lines[np.argmin(place)]), f"there is a reward for {words}; expected a transition of {path.name}"
+                )
             cost += np.bincount(choice, flat.prob[place, 0] * table[:, -1], cost.size)
     return cost
 
@@ -276,20 +277,19 @@ def _paid_transitions(flat: Flat, table: Array) -> tuple[Array, Array]:
     return choice, np.where((choice >= 0) & (key[place] == choice * states + target), begin + place, -1)
 
 
-def _read_reward_rows(path: Path, width: int, states: int, other: int | None = None) -> Iterator[Array]:
-    """Yield the numbers of the lines of a file of rewards, whose first line may have sizes, some lines at a time."""
+def _read_reward_rows(path: Path, width: int, states: int) -> Iterator[tuple[Chunk, Array, Array]]:
+    """Yield lines of a file of rewards, some at a time, and their numbers; the first line may have sizes."""
     is_first = True
     for chunk in read_chunks(path):
         lines = np.flatnonzero(_is_data(chunk))
         if lines.size and is_first:
             is_first = False
-            count = np.diff(chunk.word_ptr)[lines]
-            if other is not None and lines.size > 1:
-                width = 3 if count[1] == 3 else 4
-            if count[0] != width or (width == 2 and _is_header(chunk, lines, states)):
+            count = np.diff(chunk.word_ptr)[lines[0]]
+            if count < width or (width == 2 and _is_header(chunk, lines, states)):
                 lines = lines[1:]
         if lines.size:
-            yield _read_rows(chunk, lines, width, states) if width > 2 else _read_pairs(chunk, lines, states)
+            rows = _read_rows(chunk, lines, width, states) if width > 2 else _read_pairs(chunk, lines, states)
+            yield chunk, lines, rows
 
 
 def _is_header(chunk: Chunk, lines: Array, states: int) -> bool:
@@ -474,6 +474,6 @@ def merged_targets(model: UMDP) -> UMDP:
         graph.choice_ptr, graph.action, pointers(np.bincount(row[first], minlength=graph.choices)), target[first],
         np.add.reduceat(model.prob[order], first, axis=0), model.cost,
         graph.initial, graph.state_label, graph.action_label, model.sample_label,
-        model.weight if model.is_weighted else None,
+        model.weight if model.is_weighted else None, model.units,
     )  # fmt: skip
     return UMDP.from_flat(flat)
