@@ -185,6 +185,11 @@ WRONG = {
     "a reward of no state": ({"m.srew": SREW + "7 1\n"}, "m.srew, line 3: the state is '7'"),
     "a word for a reward": ({"m.srew": "3 1\n1 much\n"}, "m.srew, line 2: the reward is 'much'"),
     "a negative reward": ({"m.srew": "3 1\n1 -1\n"}, "the cost in state (0,true) is -1"),
+    "no goal but a label": (
+        {"m.lab": LAB.replace("goal", "there"), "m.srew": "3 1\n2 1\n"},
+        "m.tra: there is no goal: no state has the label goal, target, done, and none only loops at no cost; expected "
+        "the name of a label (goal= or --goal), one of there",
+    ),
     "damaged names": ({"m.names.json": "[]"}, "m.names.json: the names are damaged"),
 }
 

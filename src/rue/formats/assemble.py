@@ -9,7 +9,7 @@ else the targets of a choice are sorted by state.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +21,7 @@ from rue._check import check_memory, in_all
 from rue._text import short_line
 from rue.errors import BadFile
 from rue.flat import Flat, let_goals_wait
+from rue.formats.picks import no_goal
 from rue.model import Graph
 
 logger = logging.getLogger("rue")
@@ -40,6 +41,7 @@ class Part:
     goal: Array | None = None  # [S] which states are labelled as goals; None if none is
     line: Array | Callable[[int], int] | None = None  # [C] where each choice is in the file, or how it is found
     exact: bool = False  # whether rows are kept as they are: rue wrote them
+    labels: Collection[str] = ()  # which of them may be asked for as that of goals
 
     def place(self, choice: int) -> str:
         """Return where a choice is, for messages."""
@@ -115,7 +117,12 @@ def put_together(parts: Sequence[Part]) -> Flat:
         flat = _merged_rows(parts, state, action, states, goal)
     flat = replace(flat, state_label=state_label, action_label=action_label, sample_label=_sample_names(parts))
     flat = replace(flat, initial=initial, weight=_weights(parts))
-    return without_choices(flat, sinks(flat)) if goal is None else without_choices(_with_deadlocks(flat, goal), goal)
+    if goal is not None:
+        return without_choices(_with_deadlocks(flat, goal), goal)
+    goal = sinks(flat)
+    if parts[0].labels and not goal.any():
+        raise no_goal(parts[0].where, parts[0].labels)
+    return without_choices(flat, goal)
 
 
 def _with_deadlocks(flat: Flat, goal: Array) -> Flat:

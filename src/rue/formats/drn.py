@@ -26,7 +26,7 @@ from rue.errors import BadFile
 from rue.flat import Flat
 from rue.formats.assemble import Part, put_together
 from rue.formats.folders import write_folder
-from rue.formats.picks import goal_mask, pick_reward
+from rue.formats.picks import goal_mask, other_labels, pick_reward
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, Growing, parse_number, read_chunks
@@ -364,7 +364,7 @@ class _Reader:
             *self._sample(),
         )  # fmt: skip
         line = None if is_chain else np.concatenate(rows.line)
-        return Part(str(self.path), flat, self._goal(), line, bool(header.ours))
+        return Part(str(self.path), flat, self._goal(), line, bool(header.ours), other_labels(rows.labels))
 
     def _sample(self) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
         name, weight = self.header.ours.get("sample"), self.header.ours.get("weight")

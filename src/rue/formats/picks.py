@@ -20,9 +20,23 @@ def pick_goal(where: str, known: Collection[str], wanted: str | None) -> str | N
     if wanted is None:
         return next((name for name in GOAL_LABELS if name in known), None)
     if wanted not in known:
-        others = [name for name in known if name not in OTHER_LABELS]
-        raise BadFile(f"{where}: no state has the label {short_line(wanted)!r}; expected {_one_of(others, 'labels')}")
+        raise BadFile(
+            f"{where}: no state has the label {short_line(wanted)!r}; expected {_one_of(other_labels(known), 'labels')}"
+        )
     return wanted
+
+
+def other_labels(known: Collection[str]) -> list[str]:
+    """Return the labels that may be those of goals if they are asked for."""
+    return [name for name in known if name not in OTHER_LABELS]
+
+
+def no_goal(where: str, labels: Collection[str]) -> BadFile:
+    """Return the error for a file that does not say which states are goals."""
+    return BadFile(
+        f"{where}: there is no goal: no state has the label {', '.join(GOAL_LABELS)}, and none only loops at no cost; "
+        f"expected the name of a label (goal= or --goal), {_one_of(labels, 'labels')}"
+    )
 
 
 def pick_reward(where: str, known: Sequence[str], wanted: str | None) -> int:

@@ -31,7 +31,7 @@ from rue.formats.drn import NO_NAME, PLAIN, numbered_actions
 from rue.formats.folders import write_folder
 from rue.formats.names import ENDING as NAMES
 from rue.formats.names import beside, label_fields, read_names
-from rue.formats.picks import goal_mask, pick_reward
+from rue.formats.picks import goal_mask, other_labels, pick_reward
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, Growing, read_chunks
@@ -75,7 +75,8 @@ def _read_part(path: Path, goal: str | None, reward: str | None) -> Part:
     if "state_label" not in names:
         flat = replace(flat, state_label=_read_states(beside(path, ".sta"), states))
     goals = goal_mask(str(beside(path, ".lab")), labels, states, goal)
-    return Part(str(path), flat, goals, lambda choice: _line_of(path, width, states, choice_ptr, choice))
+    line = partial(_line_of, path, width, states, choice_ptr)
+    return Part(str(path), flat, goals, line, labels=other_labels(labels))
 
 
 def _line_of(path: Path, width: int, states: int, choice_ptr: Array, choice: int) -> int:
