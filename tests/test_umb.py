@@ -122,6 +122,11 @@ def test_another_label_and_another_reward_are_asked_for(tmp_path, monkeypatch):
     path = written(tmp_path, {"m.umb": archive({**INDEX, "annotations": {**INDEX["annotations"], "rewards": both}})})
     assert values(rue.load(path / "m.umb")) == [3]
     assert values(rue.load(path / "m.umb", goal="goal", reward="time")) == [7]
+    monkeypatch.setitem(FILES, "annotations/aps/a0/states/values.bin", bytes(8))
+    empty = written(tmp_path / "empty", {"m.umb": archive()}) / "m.umb"  # a label that no state has
+    assert "index.json: no state has the label 'goal'; expected none, as there are no labels" in refusal(
+        empty, goal="goal"
+    )
     assert "index.json: there is no reward 'x'; expected one of cost, time" in refusal(path / "m.umb", reward="x")
     assert "index.json: no state has the label 'x'; expected one of goal" in refusal(path / "m.umb", goal="x")
 

@@ -52,6 +52,7 @@ def model_from_rewards(
         )
     try:
         units = Units(**ours.get("units") or {}) if ours else Units(reward=sign == -1)
+        units = units if flat.units == PLAIN else flat.units  # those of a probability
         if not endless:  # else other arrays are made of them
             flat = replace(flat, successor=read_only(flat.successor.astype(np.int32, copy=False)))
             flat = replace(flat, prob=read_only(np.ascontiguousarray(flat.prob)))  # the model shares them

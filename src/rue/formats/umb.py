@@ -12,7 +12,7 @@ those of its branches. Goals have the atomic proposition `goal`, else `target`, 
 import io
 import json
 import tarfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -26,7 +26,7 @@ from rue.flat import Flat
 from rue.formats.assemble import Part, put_together
 from rue.formats.drn import numbered_actions
 from rue.formats.names import check_names, label_fields, names_of
-from rue.formats.picks import other_labels, pick_goal, pick_reward
+from rue.formats.picks import Picks, other_labels, pick_goal, pick_reward
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.umb_valuations import state_names
@@ -44,15 +44,16 @@ def looks_like_umb(start: bytes) -> bool:
     return start[257:262] == b"ustar" and start.startswith(b"index.json\x00")
 
 
-def read_umb(path: Path, model: object, *, goal: str | None = None, reward: str | None = None) -> UMDP:
+def read_umb(path: Path, model: object, **picked: str) -> UMDP:
     """Read a model."""
-    return read_umb_files([path], goal=goal, reward=reward)
+    return read_umb_files([path], **picked)
 
 
-def read_umb_files(paths: Sequence[Path], *, goal: str | None = None, reward: str | None = None) -> UMDP:
-    """Read a model of several files, each with one sample or more; `goal` and `reward` name a label and costs."""
-    readers = [Reader(path, goal, reward) for path in paths]
-    flat = put_together([reader.part() for reader in readers])
+def read_umb_files(paths: Sequence[Path], **picked: str) -> UMDP:
+    """Read a model of several files, each with one sample or more; `Picks` says which labels and rewards count."""
+    picks = Picks(**picked)
+    readers = [Reader(path, picks) for path in paths]
+    flat = put_together([reader.part() for reader in readers], picks.avoid)
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     return model_from_rewards(where, flat, None, sign=1, ours=readers[0].names)
 
@@ -60,10 +61,8 @@ def read_umb_files(paths: Sequence[Path], *, goal: str | None = None, reward: st
 class Reader:
     """Reads one file."""
 
-    def __init__(
-        self, path: Path, goal: str | None = None, reward: str | None = None, *, where: str | None = None
-    ) -> None:
-        self.path, self.goal, self.reward = where or str(path), goal, reward
+    def __init__(self, path: Path, picks: Picks, *, where: str | None = None) -> None:
+        self.path, self.picks = where or str(path), picks
         self.about = where or f"{path}, {INDEX}"  # for messages about names
         self.file = _members(path)
         try:
@@ -170,9 +169,13 @@ class Reader:
         own = label_fields(self.names)
         names = own["state_label"] if self.names else self._valuations()
         flat = replace(flat, state_label=names, sample_label=own["sample_label"], weight=own["weight"])
-        goal, labels = self._goal()
+        masks = {name: self._labelled(key) for name, key in self._by_name("aps").items()}
+        labels = {name: mask for name, mask in masks.items() if mask.any()}
+        found = pick_goal(self.about, labels, self.picks.goal)
+        none = np.zeros(self.states, bool)
+        goal, avoid = (None if name is None else labels.get(name, none) for name in (found, self.picks.avoid))
         self.file.clear()
-        return Part(str(self.path), flat, goal, None, bool(self.names), other_labels(labels))
+        return Part(str(self.path), flat, goal, None, bool(self.names), other_labels(labels), avoid)
 
     def _targets(self) -> Array:
         given = self.array("branch-to-target.bin", "<u8", self.branches)
@@ -214,18 +217,14 @@ class Reader:
         """Return the keys of annotations by their names."""
         return {str(one.get("alias", key)): key for key, one in self._annotations(group).items()}
 
-    def _goal(self) -> tuple[Array | None, Collection[str]]:
-        """Return which states have the label of goals, if one has, and all labels."""
-        by_name = self._by_name("aps")
-        label = pick_goal(self.about, by_name, self.goal)
-        if label is None:
-            return None, by_name
-        return self.bits(f"annotations/aps/{by_name[label]}/states/values.bin", self.states), by_name
+    def _labelled(self, key: str) -> Array:
+        """Return which states have a label."""
+        return self.bits(f"annotations/aps/{key}/states/values.bin", self.states)
 
     def _cost(self, flat: Flat) -> Array:  # [C]
         rewards = self._annotations("rewards")
         by_name = self._by_name("rewards")
-        column = pick_reward(self.about, list(by_name), self.reward)
+        column = pick_reward(self.about, list(by_name), self.picks)
         if not by_name:
             return np.zeros(self.choices)
         known = list(by_name.values())[column]
