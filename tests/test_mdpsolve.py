@@ -44,6 +44,7 @@ WAYS = {
     "rows": {**PEST, "P": PEST["P"].T},
     "sparse": {**PEST, "P": scipy.sparse.csc_matrix(PEST["P"])},
     "a structure": {"other": 3.0, "model": {"name": "pest", **PEST}},
+    "what is left after no end": {"model": {**PEST, "T": np.inf, "vterm": np.array([9.0, 9, 9])}},
     "a vector of rewards": {"transprob": PEST["P"], "reward": REWARD.ravel(order="F"), "d": 0.95, "colstoch": 1},
     "pairs in another order": {
         "P": PEST["P"][:, [4, 0, 5, 1, 3, 2]], "R": REWARD.ravel(order="F")[[4, 0, 5, 1, 3, 2]], "d": 0.95,
@@ -78,6 +79,18 @@ def test_models_in_a_cell_are_samples(tmp_path):
 def test_a_number_of_steps_and_what_states_are_worth_after_it(tmp_path):
     model = loaded(tmp_path, {"model": {**PEST, "T": 20, "vterm": np.array([[30.0], [20], [0]])}})
     assert values(model) == pytest.approx([best(NOTHING, steps=20, last=(30, 20, 0))], abs=1e-9)
+
+
+def test_a_structure_with_a_field_that_nobody_can_read(tmp_path):
+    """MATLAB writes a field that was never set as an array of no bytes."""
+    scipy.io.savemat(tmp_path / "m.mat", {"model": {**PEST, "note": np.empty((0, 0))}})
+    data = (tmp_path / "m.mat").read_bytes()
+    empty = data.rfind(np.array([14, 48], "<u4").tobytes())  # the last array: flags, sizes, no name, no data
+    assert empty > 0 and empty + 56 == len(data)
+    data = data[:empty] + np.array([14, 0], "<u4").tobytes()
+    whole = np.array([14, len(data) - 136], "<u4").tobytes()  # the variable is as much shorter
+    (tmp_path / "m.mat").write_bytes(data[:128] + whole + data[136:])
+    assert values(rue.load(tmp_path / "m.mat")) == pytest.approx([best(NOTHING)], abs=1e-6)
 
 
 WRONG = {

@@ -7,6 +7,7 @@ sizes are checked before anything is read, since scipy's reader may break off th
 
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,12 +115,15 @@ def _matrix(data: memoryview, order: str, depth: int) -> tuple[str, Any]:
 
 
 def _struct(elements: _Elements, rest: list[tuple[int, memoryview]], order: str, depth: int) -> dict[str, Any]:
-    """Return the fields of a structure by name."""
+    """Return the fields of a structure by name, without those that cannot be read."""
     length, text = elements.numbers(*rest[0]), bytes(rest[1][1])
     if length.size != 1 or length[0] < 1 or len(text) != length[0] * (len(rest) - 2):
         raise ValueError("the names of a structure are damaged")
     names = [text[i : i + length[0]].split(b"\0")[0].decode("utf-8", "replace") for i in range(0, len(text), length[0])]
-    found = {name: _matrix(part, order, depth + 1)[1] for name, (_, part) in zip(names, rest[2:], strict=True)}
+    found: dict[str, Any] = {}
+    for name, (_, part) in zip(names, rest[2:], strict=True):
+        with suppress(ValueError):
+            found[name] = _matrix(part, order, depth + 1)[1]
     return {name: value for name, value in found.items() if value is not None}
 
 

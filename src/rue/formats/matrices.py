@@ -331,9 +331,9 @@ def read_matrices(path: Path, model: object) -> UMDP:
         discount = _one_number(found, "discount", 1.0)
         _check_discount(discount)
         flat = put_together([Part(str(path), flat, goals_of(str(path), names, states))])
-        steps = {"horizon": _whole(_one_number(found, "horizon", 0.0))} if "horizon" in found else {}
-        last = {"terminal": np.ravel(found["terminal"])} if "terminal" in found else {}
-        return model_from_rewards(str(path), flat, discount, ours=names, **steps, **last)
+        horizon = _whole(_one_number(found, "horizon", 0.0)) if "horizon" in found else None
+        last = np.ravel(found["terminal"]) if "terminal" in found else None
+        return model_from_rewards(str(path), flat, discount, ours=names, horizon=horizon, terminal=last)
     except BadFile:
         raise
     except (BadInput, TypeError, ValueError) as error:

@@ -45,10 +45,10 @@ def from_mdpsolve(found: Mapping[str, Any]) -> dict[str, Any]:
         "P": [_by_action(one, state, action, states, found.get("colstoch")) for one in matrices],
         "R": [_table(one, state, action, states) for one in rewards],
         PER_SAMPLE: True,
-        **{name: found[name] for name in ("discount", "terminal", "initial") if name in found},
+        **{name: found[name] for name in ("discount", "initial") if name in found},
     }
     if np.isfinite(number_array("T", found.get("T", np.inf))).all():
-        used["horizon"] = found["T"]
+        used |= {"horizon": found["T"], "terminal": found.get("terminal", np.zeros(states))}
     return used
 
 

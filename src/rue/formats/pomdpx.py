@@ -273,12 +273,15 @@ class _Reader:
 
     def _check_observations(self) -> None:
         """Refuse observations that tell about the hidden variable, and so more than the state does."""
-        for node in self.root.get("Variable").all("ObsVar") if self.hidden else ():
+        hidden = self.hidden
+        if hidden is None:
+            return
+        for node in self.root.get("Variable").all("ObsVar"):
             one = Variable(node.attribute("vname"), "", _values(node, "o"), node)
             if one.size == 1:
                 continue
             self.size[one.name], self.value[one.name] = one.size, one.values
-            factor, hidden = self._factor_of("ObsFunction", one, one.name), self.hidden
+            factor = self._factor_of("ObsFunction", one, one.name)
             for axis, parent in enumerate(factor.parents):
                 if parent in (hidden.name, hidden.after) and not self._is_same(factor, axis, one.size):
                     node.fail(
