@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, cast
 
 import typer
@@ -209,6 +209,15 @@ class CountedRows:
             yield row
 
 
+def _units_in_words(units: Mapping[str, Any]) -> str:
+    """Return what the costs of a model were made of."""
+    words = "rewards" if units["reward"] else "costs"
+    if units["shift"]:
+        steps = number(units["steps"])
+        words += f", each shifted by {number(units['shift'])}; every policy takes {steps} steps, on average"
+    return f"{words}; each episode costs {number(units['constant'])} more" if units["constant"] else words
+
+
 def _in_words(key: str, value: Any) -> str:
     """Return a fact of a model as text."""
     if key == "memory":
@@ -219,6 +228,8 @@ def _in_words(key: str, value: Any) -> str:
         return ", ".join(f"{one_line(name)}: {number(value[name])}" for name in heaviest) + more
     if key == "average":
         return average_in_words(value)
+    if key == "made_of":
+        return _units_in_words(value)
     if key in ("cost_range", "reward_range"):
         return f"{number(value[0])} to {number(value[1])}"
     if key == "proper_policy":
