@@ -102,7 +102,7 @@ def test_a_state_without_lines_is_no_goal_if_others_are(tmp_path, caplog):
     model = rue.load(written(tmp_path, files) / "m.tra")
     assert np.flatnonzero(model.graph.goal).tolist() == [2]
     assert values(model) == [7]
-    assert "state 3 is no goal and leads nowhere: it is a dead end; 1 state is so in all" in caplog.text
+    assert "m.tra: state 3 is no goal and leads nowhere: it is a dead end; 1 state is so in all" in caplog.text
 
 
 def test_targets_that_are_named_twice_are_added_up(tmp_path):

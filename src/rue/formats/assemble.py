@@ -128,7 +128,7 @@ def put_together(parts: Sequence[Part], avoid: str | None = None) -> Flat:
             return without_choices(flat, goal)
     if goal is None or not goal.any():
         raise no_goal(parts[0].where, parts[0].labels)
-    flat = without_choices(_with_deadlocks(flat, goal), goal)
+    flat = without_choices(_with_deadlocks(parts[0].where, flat, goal), goal)
     if avoid is None:
         return flat
     bad = _labelled("avoid", parts, state, state_label, states)
@@ -141,15 +141,14 @@ def put_together(parts: Sequence[Part], avoid: str | None = None) -> Flat:
     return reach_avoid(flat, np.flatnonzero(bad))
 
 
-def _with_deadlocks(flat: Flat, goal: Array) -> Flat:
+def _with_deadlocks(where: str, flat: Flat, goal: Array) -> Flat:
     """Return the same with a loop at no cost in each state that has no choices and is no goal."""
     stuck = np.flatnonzero((np.diff(flat.choice_ptr) == 0) & ~goal)
     if stuck.size == 0:
         return flat
     name = str(stuck[0]) if flat.state_label is None else short_line(flat.state_label[stuck[0]])
-    logger.warning(
-        "state %s is no goal and leads nowhere: it is a dead end; %s", name, in_all(stuck.size, "state", "so")
-    )
+    count = in_all(stuck.size, "state", "so")
+    logger.warning("%s: state %s is no goal and leads nowhere: it is a dead end; %s", where, name, count)
     return let_goals_wait(flat, 0.0)
 
 
