@@ -286,7 +286,7 @@ WRONG_TABLES = {
         [{0: {0: [(1.0, 0, -1.0, True)]}}, {0: {1: [(1.0, 0, -1.0, True)]}}],
         "sum to 0; expected 1",
     ),
-    "a reward without a discount": ([{0: {0: [(1.0, 0, 1.0, True)]}}], "the reward in state 0 is 1 in sample 0"),
+    "a reward without a discount": ([{0: {0: [(1.0, 0, 1.0, True)]}}], "0 or less, or a discount or a horizon"),
 }
 
 

@@ -46,9 +46,10 @@ def model_from_rewards(
         state = int(np.searchsorted(flat.choice_ptr, choice, side="right")) - 1
         name = str(state) if flat.state_label is None else flat.state_label[state]
         kind = "reward" if sign == -1 else "cost"
+        way = "a discount or a horizon" if ours is None and sign == -1 else "a discount"  # most files have no horizon
         raise BadFile(
             f"{where}: the {kind} in state {name} is {flat.cost[choice, sample]:g} in sample {sample}, and there is no "
-            f"discount below 1; expected {kind}s that are {'0 or less' if sign == -1 else '0 or more'}, or a discount"
+            f"discount below 1; expected {kind}s that are {'0 or less' if sign == -1 else '0 or more'}, or {way}"
         )
     try:
         units = Units(**ours.get("units") or {}) if ours else Units(reward=sign == -1)
