@@ -83,6 +83,36 @@ def test_with_a_discount_the_value_is_that_of_plain_dynamic_programming():
     assert found == pytest.approx(value[0], abs=1e-6)
 
 
+def figures(model):
+    return model.units.figure(rue.optimal_values(model).value[model.graph.initial]).tolist()
+
+
+@pytest.mark.parametrize("discount", [None, 0.9])
+def test_a_number_of_steps_and_what_states_are_worth_after_it(discount, tmp_path):
+    """Also the state that only loops at no reward, which would end the episode before."""
+    reward, last = np.array([[1.0, 4], [2, -1], [0, 0]]), np.array([3.0, -5, 7])
+    expected = []
+    for table in (P, OTHER):
+        value = last
+        for _ in range(5):
+            ahead = np.einsum("ast,t->sa", table, value)
+            possible = table.sum(axis=2).T > 0
+            value = np.where(possible, reward + (discount or 1) * ahead, -np.inf).max(axis=1)
+        expected.append(value[0])
+    model = rue.from_matrices(np.stack([P, OTHER]), reward, discount=discount, horizon=5, terminal=last)
+    assert figures(model) == pytest.approx(expected)
+    given = {"discount": discount or 1, "horizon": 5, "terminal": last}
+    np.savez(tmp_path / "m.npz", P=np.stack([P, OTHER]), R=reward, **given)
+    assert figures(rue.load(tmp_path / "m.npz")) == pytest.approx(expected)
+
+
+def test_steps_in_tables_of_gymnasium():
+    """With two steps there is one more try; the end collects nothing."""
+    table = {0: {0: [(0.5, 1, 3.0, True), (0.5, 0, 1.0, False)]}, 1: {0: [(1.0, 1, 9.0, True)]}}
+    assert figures(rue.from_gymnasium(table, horizon=2)) == pytest.approx([2 + 0.5 * 2])
+    assert figures(rue.from_gymnasium(table, horizon=2, discount=0.5)) == pytest.approx([2 + 0.25 * 2])
+
+
 def test_tables_of_gymnasium():
     gymnasium = pytest.importorskip("gymnasium")
     lakes = [gymnasium.make("FrozenLake-v1", is_slippery=slippery) for slippery in (False, True)]
@@ -256,7 +286,7 @@ WRONG_TABLES = {
         [{0: {0: [(1.0, 0, -1.0, True)]}}, {0: {1: [(1.0, 0, -1.0, True)]}}],
         "sum to 0; expected 1",
     ),
-    "a reward without a discount": ([{0: {0: [(1.0, 0, 1.0, True)]}}], "the reward in state 0 is 1 in sample 0"),
+    "a reward without a discount": ([{0: {0: [(1.0, 0, 1.0, True)]}}], "0 or less, or a discount or a horizon"),
 }
 
 

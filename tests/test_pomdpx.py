@@ -115,6 +115,31 @@ def test_a_mark_a_value_that_is_never_reached_and_a_state_that_loops(tmp_path):
     assert reward_values(model) == pytest.approx([KNOWN, KNOWN], abs=1e-6)
 
 
+SEEN = """<ObsFunction><CondProb><Var>o</Var><Parent>{}</Parent><Parameter type="TBL">
+<Entry><Instance>{}</Instance><ProbTable>{}</ProbTable></Entry></Parameter></CondProb></ObsFunction>
+<RewardFunction>"""
+
+
+def with_observation(parents: str, instance: str, table: str, values: str = "dark light") -> str:
+    variable = f'<ObsVar vname="o"><ValueEnum>{values}</ValueEnum></ObsVar>\n<RewardVar'
+    text = DOOR.replace("<RewardVar", variable)
+    return text.replace("<RewardFunction>", SEEN.format(parents, instance, table))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("key_1", "- o", "1 1", "o"),  # the only value, as writers of hidden models have it
+        ("place_1", "- -", "identity"),
+        ("act key_1", "* * -", "0.25 0.75"),
+        ("null", "-", "uniform"),
+    ],
+)
+def test_observations_that_tell_no_more_than_the_state(given, tmp_path):
+    model = rue.load(written(tmp_path, {"m.pomdpx": with_observation(*given)}) / "m.pomdpx")
+    assert reward_values(model) == pytest.approx([KNOWN] * 2, abs=1e-6)
+
+
 def test_a_variable_may_depend_on_the_next_value_of_another(tmp_path):
     text = DOOR.replace("<Parent>tried_0</Parent>", "<Parent>place_1</Parent>")
     text = text.replace("<Instance>* s1</Instance><ProbTable>1.0", "<Instance>- -</Instance><ProbTable>identity")
@@ -197,9 +222,20 @@ WRONG = {
     "another root": ("<pomdp/>", "line 1: the root is <pomdp>"),
     "no discount": (DOOR.replace("<Discount>0.9</Discount>", ""), "line 2: <pomdpx> has 0 times <Discount>"),
     "a word for a discount": (DOOR.replace(">0.9<", ">high<"), "line 4: the discount is 'high'"),
-    "an observation": (
+    "an observation of what is hidden": (
+        with_observation("place_1 key_1", "* - -", "0.5 0.5 0.6 0.4"),
+        "line 10: the observation o depends on the hidden variable key_0; expected one that tells no more",
+    ),
+    "an observation without a table": (
         DOOR.replace("<RewardVar", '<ObsVar vname="smell"><NumValues>2</NumValues></ObsVar>\n<RewardVar'),
-        "line 10: there is the observation smell; expected none",
+        "line 2: <pomdpx> has 0 times <ObsFunction>",
+    ),
+    "a reward by an observation": (
+        with_observation("null", "-", "uniform").replace(">place_0 place_1<", ">place_0 o<"),
+        "there is no variable 'o'; expected one of place_0",
+    ),
+    "a state by the next hidden value": (
+        DOOR.replace("<Parent>tried_0", "<Parent>key_1"), "line 7: tried_1 depends on itself, or on the next hidden",
     ),
     "two hidden variables": (
         DOOR.replace('tried_1" fullyObs="true"', 'tried_1" fullyObs="false"'),
@@ -212,7 +248,13 @@ WRONG = {
     "a word in a table": (DOOR.replace("1 0 1 0", "1 0 1 x"), "line 23: '1 0 1 x' is no table"),
     "an infinite number": (DOOR.replace(">10<", ">inf<"), "line 34: a number is not finite"),
     "a diagram": (DOOR.replace('type="TBL"', 'type="DD"', 1), "line 13: a table of type 'DD'"),
-    "a row that does not sum to one": (DOOR.replace("0.2 0.8", "0.2 0.7", 1), "sum to 0.9; expected 1"),
+    "a row that does not sum to one": (
+        DOOR.replace("0.2 0.8", "0.2 0.7", 1),
+        "line 24: place_1 has probabilities that sum to 0.9 for red out red; expected numbers, 0 or more, that sum",
+    ),
+    "a negative probability": (
+        DOOR.replace("0.2 0.8", "-0.2 1.2", 1), "line 24: place_1 has a probability of -0.2 for red out red",
+    ),
     "an uncertain start": (DOOR.replace(">1 0<", ">0.5 0.5<"), "line 6: the initial value of place_0 is not certain"),
     "an odd belief": (DOOR.replace(">uniform<", ">0.5 0.4<"), "line 8: the initial belief of key_0 sums to 0.9"),
     "no table": (DOOR.replace("<Var>tried_1", "<Var>tried_9"), "has 0 tables for tried_1"),

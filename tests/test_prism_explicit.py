@@ -85,6 +85,26 @@ def test_a_markov_chain(tmp_path):
     assert values(rue.load(written(tmp_path, files) / "m.tra")) == [3]
 
 
+def test_rewards_without_a_line_where_each_state_has_one_choice(tmp_path):
+    """The sizes in the first line are no reward, whatever the numbers of choices."""
+    files = {"m.tra": "3 3 3\n0 0 1 1 a\n1 0 2 1 a\n2 0 2 1 a\n", "m.trew": "3 3 0\n", "m.srew": "3 1\n1 1\n"}
+    assert values(rue.load(written(tmp_path, files) / "m.tra")) == [1]
+    files["m.trew"] = "3 3 1\n0 0 1 2 a\n"  # and actions may be named
+    assert values(rue.load(written(tmp_path, files) / "m.tra")) == [3]
+    files["m.trew"] = "0 0 1 2 a\n"
+    assert values(rue.load(written(tmp_path, files) / "m.tra")) == [3]
+
+
+def test_a_state_without_lines_is_no_goal_if_others_are(tmp_path, caplog):
+    """PRISM calls it a deadlock: who goes there never arrives."""
+    tra = "4 4 5\n0 0 1 0.5 go\n0 0 3 0.5 go\n0 1 2 1 wait\n1 0 2 1 go\n2 0 2 1\n"
+    files = {"m.tra": tra, "m.lab": '0="init" 1="goal"\n0: 0\n2: 1\n', "m.trew": "4 4 1\n0 1 2 7\n"}
+    model = rue.load(written(tmp_path, files) / "m.tra")
+    assert np.flatnonzero(model.graph.goal).tolist() == [2]
+    assert values(model) == [7]
+    assert "m.tra: state 3 is no goal and leads nowhere: it is a dead end; 1 state is so in all" in caplog.text
+
+
 def test_targets_that_are_named_twice_are_added_up(tmp_path):
     tra = TRA.replace("3 4 5", "3 4 6").replace("0 0 2 0.5 go\n", "0 0 2 0.25 go\n0 0 2 0.25 go\n")
     assert values(rue.load(written(tmp_path, {**FILES, "m.tra": tra}) / "m.tra")) == [3]
@@ -158,10 +178,18 @@ WRONG = {
     "two initial states": ({"m.lab": LAB + "1: 0\n"}, "m.lab: 2 states have the label init"),
     "a state is left out": ({"m.sta": STA.replace("1:(0,true)\n", "")}, "m.sta, line 3: the state is '2'; expected 1"),
     "too few states": ({"m.sta": STA.replace("2:(1,false)\n", "")}, "m.sta: there are 2 states; expected 3"),
-    "a reward of no transition": ({"m.trew": TREW + "1 0 2 4\n"}, "m.trew: there is a reward for 1 0 2; expected"),
+    "a reward of no transition": (
+        {"m.trew": TREW + "1 0 2 4\n"},
+        "m.trew, line 5: there is a reward for 1 0 2; expected",
+    ),
     "a reward of no state": ({"m.srew": SREW + "7 1\n"}, "m.srew, line 3: the state is '7'"),
     "a word for a reward": ({"m.srew": "3 1\n1 much\n"}, "m.srew, line 2: the reward is 'much'"),
     "a negative reward": ({"m.srew": "3 1\n1 -1\n"}, "the cost in state (0,true) is -1"),
+    "no goal but a label": (
+        {"m.lab": LAB.replace("goal", "there"), "m.srew": "3 1\n2 1\n"},
+        "m.tra: there is no goal: no state has the label goal, target, done, and none only loops at no cost; expected "
+        "the name of a label (goal= or --goal), one of there",
+    ),
     "damaged names": ({"m.names.json": "[]"}, "m.names.json: the names are damaged"),
 }
 

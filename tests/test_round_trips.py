@@ -45,3 +45,12 @@ def test_models_come_back(ending, tmp_path):
         model = model_of(seed)
         rue.save(tmp_path / f"{seed}{ending}", model)
         assert_same(model, rue.load(tmp_path / f"{seed}{ending}"))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_units_come_back_where_a_target_is_named_twice(ending, tmp_path):
+    graph = rue.Graph([0, 1, 1], [0], [0, 3], [1, 0, 1], 0)
+    units = rue.Units(reward=True, shift=2.0, steps=4.0)
+    model = rue.UMDP(graph, [[0.25], [0.5], [0.25]], [[1.0]], units=units)
+    rue.save(tmp_path / f"m{ending}", model)
+    assert rue.load(tmp_path / f"m{ending}").units == units

@@ -102,6 +102,7 @@ VALUATIONS = {
     "the same": ([{"name": "x", "type": {"type": "uint", "size": 8}}], b"\x01\x01\x02", None),
     "texts": ([{"name": "x", "type": {"type": "string", "size": 8}}], b"\x01\x03\x02", None),
     "too short": ([{"name": "x", "type": {"type": "uint", "size": 8}}], b"\x01", None),
+    "no objects": ([7], b"\x01\x03\x02", None),
     "no sizes": ([{"name": "x"}], b"\x01\x03\x02", None),
 }  # fmt: skip
 
@@ -121,6 +122,11 @@ def test_another_label_and_another_reward_are_asked_for(tmp_path, monkeypatch):
     path = written(tmp_path, {"m.umb": archive({**INDEX, "annotations": {**INDEX["annotations"], "rewards": both}})})
     assert values(rue.load(path / "m.umb")) == [3]
     assert values(rue.load(path / "m.umb", goal="goal", reward="time")) == [7]
+    monkeypatch.setitem(FILES, "annotations/aps/a0/states/values.bin", bytes(8))
+    empty = written(tmp_path / "empty", {"m.umb": archive()}) / "m.umb"  # a label that no state has
+    assert "index.json: no state has the label 'goal'; expected none, as there are no labels" in refusal(
+        empty, goal="goal"
+    )
     assert "index.json: there is no reward 'x'; expected one of cost, time" in refusal(path / "m.umb", reward="x")
     assert "index.json: no state has the label 'x'; expected one of goal" in refusal(path / "m.umb", goal="x")
 
@@ -231,6 +237,27 @@ WRONG = {
     "an action out of range": (
         archive(actions_choices_values_bin=np.array([0, 5, 0, 0], "<u4").tobytes()),
         "actions/choices/values.bin: an action is 5; expected 0 to 1",
+    ),
+    "actions without a number": (archive(changed(**{"#choice-actions": "x"})), "index.json: it is no JSON object of a"),
+    "a fraction of zero": (
+        archive(
+            changed(**{"branch-probability-type": {"type": "rational"}}),
+            branch_to_probability_bin=np.array([[1, 0], [0, 0], [1, 1], [1, 1], [1, 1]], "<i8").tobytes(),
+        ),
+        "branch-to-probability.bin: number 0 is not finite",
+    ),
+    "more states than the machine has memory for": (
+        archive(changed(**{"#states": 10**15, "#choices": 10**15}), without="state-to-choices.bin"),
+        "choice-to-branches.bin: it has 40 bytes; expected 8000000000000008",
+    ),
+    "pointers that are left out": (
+        archive(without="state-to-choices.bin"),
+        "state-to-choices.bin: it is not there, and there are 3 lists of 4 items; expected one of each",
+    ),
+    "annotations that are no objects": (archive({**INDEX, "annotations": [7]}), "the annotations rewards are damaged"),
+    "a negative number of actions": (
+        archive(changed(**{"#choice-actions": -5})),
+        "index.json: a number of states, choi",
     ),
     "no text": (archive(actions_choices_strings_bin=b"go\xffait"), "strings.bin: it is no text"),
 }

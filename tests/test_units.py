@@ -257,6 +257,8 @@ def test_objectives_pictures_and_pages_are_in_figures(tmp_path):
     assert "reward below the largest that is possible there" in (tmp_path / "p.html").read_text()
     run = CliRunner().invoke(app, ["info", str(tmp_path / "m.rue"), "--json"])
     assert json.loads(run.stdout)["reward_range"] == [0, 5.5]
+    told = "rewards, each shifted by 5.5; every policy takes 3 steps, on average"
+    assert told in CliRunner().invoke(app, ["info", str(tmp_path / "m.rue")]).output
     assert "reward range" in CliRunner().invoke(app, ["info", str(tmp_path / "m.rue")]).output
 
 
@@ -324,6 +326,8 @@ def test_a_builder_refuses_two_kinds_of_figures():
         farm().goal("rich2").avoid("pit").build()
     with pytest.raises(rue.BadInput, match="the end in state 'barn' has a figure"):
         farm().terminal("barn", reward=1).build()
+    with pytest.raises(rue.BadInput, match="the end in state 'sold' has a figure, and it is a goal, which ends"):
+        farm().add("poor", "sell", {"sold": 1.0}).goal("sold").terminal("sold", reward=9).build()
     with pytest.raises(rue.BadInput, match="shifted already"):
         farm().build().with_discount(0.9)
     with pytest.raises(rue.BadInput, match="the units are a dict"):

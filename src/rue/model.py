@@ -213,9 +213,9 @@ class UMDP:
 
         In place of `cost` there may be a `reward` of the same shape, or `avoid`: then the objective is the probability
         of reaching `goals` before these states. With `discount` or `horizon`, a number of steps, figures may have
-        either sign; `terminal[S]` or `[K,S]` is the figure of the state where the horizon ends. With `average`, results
-        are averages per step in the long run, by a discount near 1, 0.9999 or the one that is given (`average.py`).
-        Results are in the figures that were given (`units.py`).
+        either sign; `terminal[S]` or `[K,S]` is the figure of the state where the horizon ends, but for goals, where it
+        has ended before. With `average`, results are averages per step in the long run, by a discount near 1, 0.9999 or
+        the one that is given (`average.py`). Results are in the figures that were given (`units.py`).
 
         >>> transition = np.zeros((2, 2, 1, 2))  # samples, states, actions, next states
         >>> transition[:, 0, 0] = [[0.1, 0.9], [0.4, 0.6]]

@@ -43,6 +43,7 @@ class FileOptions(NamedTuple):
     goal: str | None = None
     reward: str | None = None
     const: tuple[str, ...] | None = None
+    avoid: str | None = None
 
 
 NO_OPTIONS = FileOptions()
@@ -106,7 +107,7 @@ def read_model(text: str, options: FileOptions = NO_OPTIONS) -> UMDP:
     if not _is_domain(text):
         return cast(UMDP, _read(text, UMDP, "model", given=options))
     if options != NO_OPTIONS:
-        raise BadInput(f"a goal, a reward or constants are given for the domain {text}; expected them for a file")
+        raise BadInput(f"a label, a reward or constants are given for the domain {text}; expected them for a file")
     name, _, rest = text.partition(":")
     settings = _domain_settings(rest)
     extra = {key: settings.pop(key) for key in ("samples", "pool", "by") if key in settings}
@@ -129,6 +130,8 @@ def read_model_or_source(text: str, block: int | None = None, options: FileOptio
     they are other draws than those of a model. In a folder, each file is a block, unless its format has
     one sample in a file: then all are one model. A file is cut into blocks.
     """
+    if options != NO_OPTIONS and (_is_domain(text) or is_folder(text)):
+        raise BadInput(f"a label, a reward or constants are given for {text}; expected them for a file of other tools")
     if _is_domain(text):
         name, _, rest = text.partition(":")
         settings = _domain_settings(rest)

@@ -17,7 +17,7 @@ from rue import parsing
 from rue._text import distinct, percent_text
 from rue.adaptive.report_bound import bound_certificate
 from rue.cli.facts import diagnosis_of_solution, is_solved, objective_facts, solution_facts, verdict_facts
-from rue.cli.options import Const, Goal, Json, Model, Reward, Test, TestSeed, file_options, option
+from rue.cli.options import Avoid, Const, Goal, Json, Model, Reward, Test, TestSeed, file_options, option
 from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import at_least, at_most, average_in_words, console, number, print_json, print_table, say
 from rue.cli.progress import ProgressBar, read_and_warm_up, units_of_objective
@@ -60,6 +60,7 @@ def compare(
     page: Annotated[str | None, option("--report", metavar="FILE", help="Also write an .html page.")] = None,
     goal: Goal = None,
     reward: Reward = None,
+    avoid: Avoid = None,
     const: Const = None,
     as_json: Json = False,
 ) -> None:
@@ -79,7 +80,7 @@ def compare(
         )
     target = Target.check(page, "page", PAGES, inputs=[model, *(policies or ())])
     limits = Limits(seconds)
-    umdp = read_and_warm_up(lambda: _read_all(model, given, file_options(goal, reward, const)), solvers)
+    umdp = read_and_warm_up(lambda: _read_all(model, given, file_options(goal, reward, avoid, const)), solvers)
     solvers = [*given, *solvers]
     unseen = None if test is None else Unseen.read(umdp, test, seed)
     with _noting_ctrl_c() as presses:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, cast
 
 import typer
@@ -12,7 +12,20 @@ from rue import parsing
 from rue._check import size_text
 from rue._text import one_line
 from rue.cli.facts import say_diagnosis
-from rue.cli.options import By, Const, Goal, Json, Model, ModelOutput, Reward, Settings, argument, file_options, option
+from rue.cli.options import (
+    Avoid,
+    By,
+    Const,
+    Goal,
+    Json,
+    Model,
+    ModelOutput,
+    Reward,
+    Settings,
+    argument,
+    file_options,
+    option,
+)
 from rue.cli.outputs import Target
 from rue.cli.printing import average_in_words, number, print_facts, print_json, say
 from rue.cli.progress import ProgressBar
@@ -130,9 +143,16 @@ def learn(
     raise typer.Exit(written.tell())
 
 
-def info(model: Model, goal: Goal = None, reward: Reward = None, const: Const = None, as_json: Json = False) -> None:
+def info(
+    model: Model,
+    goal: Goal = None,
+    reward: Reward = None,
+    avoid: Avoid = None,
+    const: Const = None,
+    as_json: Json = False,
+) -> None:
     """Describe a model: its size, weights, whether one policy can reach the goal in all samples, duplicates."""
-    facts = describe(parsing.read_model(model, file_options(goal, reward, const)))
+    facts = describe(parsing.read_model(model, file_options(goal, reward, avoid, const)))
     if as_json:
         print_json({"model": model, **facts})
         return
@@ -149,6 +169,7 @@ def convert(
     ] = None,
     goal: Goal = None,
     reward: Reward = None,
+    avoid: Avoid = None,
     const: Const = None,
 ) -> None:
     """Write a file in another format: policies as .json or .csv, models as docs/formats.md tells.
@@ -156,7 +177,7 @@ def convert(
     Where a file of the format has one sample, several samples give a folder. With --weights, write a
     model whose samples have these weights, which are divided by their sum.
     """
-    thing = rue.load(source, **file_options(goal, reward, const)._asdict())
+    thing = rue.load(source, **file_options(goal, reward, avoid, const)._asdict())
     what = "model" if isinstance(thing, rue.UMDP) else "policy"
     if weights is not None:
         if not isinstance(thing, rue.UMDP):
@@ -188,6 +209,15 @@ class CountedRows:
             yield row
 
 
+def _units_in_words(units: Mapping[str, Any]) -> str:
+    """Return what the costs of a model were made of."""
+    words = "rewards" if units["reward"] else "costs"
+    if units["shift"]:
+        steps = number(units["steps"])
+        words += f", each shifted by {number(units['shift'])}; every policy takes {steps} steps, on average"
+    return f"{words}; each episode costs {number(units['constant'])} more" if units["constant"] else words
+
+
 def _in_words(key: str, value: Any) -> str:
     """Return a fact of a model as text."""
     if key == "memory":
@@ -198,6 +228,8 @@ def _in_words(key: str, value: Any) -> str:
         return ", ".join(f"{one_line(name)}: {number(value[name])}" for name in heaviest) + more
     if key == "average":
         return average_in_words(value)
+    if key == "made_of":
+        return _units_in_words(value)
     if key in ("cost_range", "reward_range"):
         return f"{number(value[0])} to {number(value[1])}"
     if key == "proper_policy":

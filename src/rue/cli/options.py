@@ -26,6 +26,14 @@ Goal = Annotated[
 Reward = Annotated[
     str | None, option("--reward", metavar="NAME", help="The rewards that are costs, where a file has several.")
 ]
+Avoid = Annotated[
+    str | None,
+    option(
+        "--avoid",
+        metavar="LABEL",
+        help='Maximise the probability of a goal before states with this label; "" if there are none to avoid.',
+    ),
+]
 Const = Annotated[
     list[str] | None,
     option(
@@ -56,6 +64,6 @@ Scheduler = Annotated[str | None, option(metavar="ADDRESS", help="A Dask schedul
 Block = Annotated[int | None, option(metavar="N", help="Judge this number of samples at a time.")]
 
 
-def file_options(goal: str | None, reward: str | None, const: Sequence[str] | None) -> FileOptions:
+def file_options(goal: str | None, reward: str | None, avoid: str | None, const: Sequence[str] | None) -> FileOptions:
     """Return what to take of a file, as it is given on the command line."""
-    return FileOptions(goal, reward, tuple(const) if const else None)
+    return FileOptions(goal, reward, tuple(const) if const else None, avoid)

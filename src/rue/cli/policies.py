@@ -21,6 +21,7 @@ from rue.cli.facts import (
     verdict_facts,
 )
 from rue.cli.options import (
+    Avoid,
     Block,
     Const,
     Goal,
@@ -89,6 +90,7 @@ def solve(
     scheduler: Scheduler = None,
     goal: Goal = None,
     reward: Reward = None,
+    avoid: Avoid = None,
     const: Const = None,
     output: Output = None,
     as_json: Json = False,
@@ -108,7 +110,7 @@ def solve(
     limits = Limits(math.inf if seconds is None else seconds, math.inf if iterations is None else iterations)
     target = Target.check(output, "solution", endings(Solution), inputs=[model])
     spread = jobs is not None or scheduler is not None
-    taken = file_options(goal, reward, const)
+    taken = file_options(goal, reward, avoid, const)
     umdp = read_and_warm_up(lambda: _samples(model, solver, block, spread, taken), [solver])
     bar = ProgressBar(as_json, limits.seconds, units_of_objective(umdp, solver))
     with open_executor(jobs, scheduler) as executor, bar as progress:
@@ -159,6 +161,7 @@ def evaluate(
     scheduler: Scheduler = None,
     goal: Goal = None,
     reward: Reward = None,
+    avoid: Avoid = None,
     const: Const = None,
     as_json: Json = False,
 ) -> None:
@@ -175,7 +178,7 @@ def evaluate(
     if test is None and (independent or any(given is not None for given in fresh)):
         raise BadInput("a seed, a confidence, a probability or --independent is given; expected them with --test only")
     check_tail(tail)
-    umdp = parsing.read_model_or_source(model, block, file_options(goal, reward, const))
+    umdp = parsing.read_model_or_source(model, block, file_options(goal, reward, avoid, const))
     given = parsing.read_policy_or_solution(policy, umdp)
     controller = given.policy if isinstance(given, Solution) else given
     if jobs is not None or scheduler is not None or isinstance(umdp, Source):

@@ -36,7 +36,7 @@ from rue.registry import Registry
 from rue.solution import Solution
 
 START = 4096  # bytes of a file by which its format is told
-PICKED = ("goal", "reward")  # options of formats in which a file may have several labels and rewards
+PICKED = ("goal", "reward", "avoid")  # options of formats in which a file may have several labels and rewards
 KINDS: dict[type[Storable], str] = {UMDP: "model", Policy: "policy", Solution: "solution"}
 
 
@@ -50,7 +50,7 @@ class Format(NamedTuple):
     kinds: tuple[type[Storable], ...]  # what can be written
     read_files: Callable[..., UMDP] | None = None  # files with a sample each
     looks_so: Callable[[bytes], bool] | None = None  # whether a file with another ending begins like this format
-    options: tuple[str, ...] = ()  # keywords that `read` and `read_files` take beside: goal, reward, const
+    options: tuple[str, ...] = ()  # keywords that `read` and `read_files` take beside
 
 
 class _Formats(Registry[Format]):
@@ -136,6 +136,7 @@ def load(
     *,
     goal: str | None = None,
     reward: str | None = None,
+    avoid: str | None = None,
     const: Constants | None = None,
 ) -> Storable:
     """Read a file: a UMDP, a Policy or a Solution, as `save` wrote it, or a model in another format.
@@ -145,10 +146,11 @@ def load(
     Other files do not; if it is given, a policy or a solution for another graph is refused.
 
     Where a file has several labels or rewards, `goal` names the label of goals, and `reward` the rewards that are
-    costs. In PRISM's language and JANI, `const` gives constants, `"p=0.1:0.1:0.5"` or `{"p": [0.1, 0.2]}`: each
-    combination is a sample.
+    costs. With `avoid`, the label of other states, the probability of reaching a goal before them is maximised, and
+    rewards do not count; `""` avoids none. In PRISM's language and JANI, `const` gives constants, `"p=0.1:0.1:0.5"` or
+    `{"p": [0.1, 0.2]}`: each combination is a sample.
     """
-    given: dict[str, Any] = {"goal": goal, "reward": reward, "const": const}
+    given: dict[str, Any] = {"goal": goal, "reward": reward, "avoid": avoid, "const": const}
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(path, list | tuple):
         return _load_files([_existing(text_path(one)) for one in path], given)
@@ -176,7 +178,7 @@ def _taken(known: Format, source: Path, given: Mapping[str, Any]) -> Mapping[str
                 f"{source}: {name} is {value!r} for a file in the format {known.name}; expected it for "
                 f"{', '.join(others)}"
             )
-        if name != "const" and not (isinstance(value, str) and value):
+        if name != "const" and not (isinstance(value, str) and (value or name == "avoid")):
             raise BadInput(f"{name} is {value!r}; expected a name in the file")
     return given
 

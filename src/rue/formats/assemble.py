@@ -9,7 +9,7 @@ else the targets of a choice are sorted by state.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,8 +20,10 @@ from rue._arrays import Array, pointers, ranges
 from rue._check import check_memory, in_all
 from rue._text import short_line
 from rue.errors import BadFile
-from rue.flat import Flat
+from rue.flat import Flat, let_goals_wait
+from rue.formats.picks import no_goal, no_label
 from rue.model import Graph
+from rue.reach_avoid import reach_avoid
 
 logger = logging.getLogger("rue")
 
@@ -40,6 +42,8 @@ class Part:
     goal: Array | None = None  # [S] which states are labelled as goals; None if none is
     line: Array | Callable[[int], int] | None = None  # [C] where each choice is in the file, or how it is found
     exact: bool = False  # whether rows are kept as they are: rue wrote them
+    labels: Collection[str] = ()  # which of them may be asked for as that of goals
+    avoid: Array | None = None  # [S] which states are to be avoided, if probabilities count
 
     def place(self, choice: int) -> str:
         """Return where a choice is, for messages."""
@@ -98,8 +102,11 @@ def _odd_rows(prob: Array) -> Array:
     return np.concatenate(found)
 
 
-def put_together(parts: Sequence[Part]) -> Flat:
-    """Return all samples on one graph, with goals that have no choices."""
+def put_together(parts: Sequence[Part], avoid: str | None = None) -> Flat:
+    """Return all samples on one graph, with goals that have no choices.
+
+    With the label of states to avoid, or "" for none, costs are those of not reaching a goal before them.
+    """
     for part in parts:
         label, count = part.flat.state_label, part.flat.choice_ptr.size - 1
         if label is not None and len(label) != count:
@@ -109,13 +116,40 @@ def put_together(parts: Sequence[Part]) -> Flat:
     action, action_label = _match("action", parts)
     states = len(state_label) if state_label is not None else parts[0].flat.choice_ptr.size - 1
     initial = _common_initial(parts, state, state_label)
-    goal = _labelled_goals(parts, state, states, state_label)
+    goal = _labelled("goal", parts, state, state_label, states)
     flat = _same_rows(parts, state, action)
     if flat is None:
         flat = _merged_rows(parts, state, action, states, goal)
     flat = replace(flat, state_label=state_label, action_label=action_label, sample_label=_sample_names(parts))
     flat = replace(flat, initial=initial, weight=_weights(parts))
-    return without_choices(flat, sinks(flat) if goal is None else goal)
+    if goal is None and avoid is None:
+        goal = sinks(flat)
+        if goal.any() or not parts[0].labels:
+            return without_choices(flat, goal)
+    if goal is None or not goal.any():
+        raise no_goal(parts[0].where, parts[0].labels)
+    flat = without_choices(_with_deadlocks(parts[0].where, flat, goal), goal)
+    if avoid is None:
+        return flat
+    bad = _labelled("avoid", parts, state, state_label, states)
+    if bad is None or (avoid and not bad.any()):
+        raise no_label(parts[0].where, avoid, parts[0].labels)
+    if not (goal & ~bad).any():
+        raise BadFile(
+            f"{parts[0].where}: every goal is to be avoided; expected a goal that has not the label {avoid!r}"
+        )
+    return reach_avoid(flat, np.flatnonzero(bad))
+
+
+def _with_deadlocks(where: str, flat: Flat, goal: Array) -> Flat:
+    """Return the same with a loop at no cost in each state that has no choices and is no goal."""
+    stuck = np.flatnonzero((np.diff(flat.choice_ptr) == 0) & ~goal)
+    if stuck.size == 0:
+        return flat
+    name = str(stuck[0]) if flat.state_label is None else short_line(flat.state_label[stuck[0]])
+    count = in_all(stuck.size, "state", "so")
+    logger.warning("%s: state %s is no goal and leads nowhere: it is a dead end; %s", where, name, count)
+    return let_goals_wait(flat, 0.0)
 
 
 def _sample_names(parts: Sequence[Part]) -> tuple[str, ...] | None:
@@ -332,25 +366,27 @@ def _present(part: Part, own: Array | None, states: int) -> Array:
     return there
 
 
-def _labelled_goals(
-    parts: Sequence[Part], state: list[Array | None], states: int, label: tuple[str, ...] | None
+def _labelled(
+    kind: str, parts: Sequence[Part], state: list[Array | None], label: tuple[str, ...] | None, states: int
 ) -> Array | None:
-    """Return the goals, if files name them; refuse a state that is one in some file and none in another."""
-    if all(part.goal is None for part in parts):
+    """Return the goals, or the states to avoid, if files name them; refuse one that is none in another file."""
+    masks = [getattr(part, kind) for part in parts]
+    if all(mask is None for mask in masks):
         return None
-    goal, plain = np.zeros(states, bool), np.zeros(states, bool)
-    for part, own in zip(parts, state, strict=True):
-        marked = np.zeros(part.flat.choice_ptr.size - 1, bool) if part.goal is None else part.goal
-        goal[_mapped(np.flatnonzero(marked), own)] = True
+    found, plain = np.zeros(states, bool), np.zeros(states, bool)
+    for part, mask, own in zip(parts, masks, state, strict=True):
+        marked = np.zeros(part.flat.choice_ptr.size - 1, bool) if mask is None else mask
+        found[_mapped(np.flatnonzero(marked), own)] = True
         plain[_mapped(np.flatnonzero(~marked), own)] = True
-    both = np.flatnonzero(goal & plain)
+    both = np.flatnonzero(found & plain)
     if both.size:
         name = str(both[0]) if label is None else label[both[0]]
+        what = {"goal": "a goal", "avoid": "to be avoided"}[kind]
         raise BadFile(
-            f"{parts[-1].where}: state {short_line(name)} is a goal in some files and none in others; expected the "
+            f"{parts[-1].where}: state {short_line(name)} is {what} in some files and not in others; expected the "
             f"same in all; {in_all(both.size, 'state', 'so')}"
         )
-    return goal
+    return found
 
 
 def _same_rows(parts: Sequence[Part], state: list[Array | None], action: list[Array | None]) -> Flat | None:

@@ -26,7 +26,7 @@ from rue.errors import BadFile
 from rue.flat import Flat
 from rue.formats.assemble import Part, put_together
 from rue.formats.folders import write_folder
-from rue.formats.picks import goal_mask, pick_reward
+from rue.formats.picks import Picks, label_masks, other_labels, pick_reward
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, Growing, parse_number, read_chunks
@@ -62,16 +62,17 @@ def looks_like_drn(start: bytes) -> bool:
     return re.search(rb"^@type:", start, re.MULTILINE) is not None
 
 
-def read_drn(path: Path, model: object, *, goal: str | None = None, reward: str | None = None) -> UMDP:
+def read_drn(path: Path, model: object, **picked: str) -> UMDP:
     """Read a model with one sample."""
-    return read_drn_files([path], goal=goal, reward=reward)
+    return read_drn_files([path], **picked)
 
 
-def read_drn_files(paths: Sequence[Path], *, goal: str | None = None, reward: str | None = None) -> UMDP:
-    """Read a model with a sample for each file; goals have the label `goal`, and costs are the rewards `reward`."""
-    readers = [_Reader(path, goal, reward) for path in paths]
+def read_drn_files(paths: Sequence[Path], **picked: str) -> UMDP:
+    """Read a model with a sample for each file; `Picks` says which labels and rewards may be named."""
+    picks = Picks(**picked)
+    readers = [_Reader(path, picks) for path in paths]
     ours = readers[0].header.ours
-    flat = put_together([reader.part() for reader in readers])
+    flat = put_together([reader.part() for reader in readers], picks.avoid)
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     return model_from_rewards(where, flat, None, sign=1, ours=ours)
 
@@ -178,11 +179,11 @@ class _Rows:
 class _Reader:
     """Reads one file."""
 
-    def __init__(self, path: Path, goal: str | None, reward: str | None) -> None:
-        self.path, self.goal = path, goal
+    def __init__(self, path: Path, picks: Picks) -> None:
+        self.path, self.picks = path, picks
         self.header = _read_header(path)
         self.rows = _Rows()
-        self.column = pick_reward(str(path), self.header.rewards, reward)
+        self.column = pick_reward(str(path), self.header.rewards, picks)
 
     def part(self) -> Part:
         """Return the file as a part of a model."""
@@ -364,14 +365,12 @@ class _Reader:
             *self._sample(),
         )  # fmt: skip
         line = None if is_chain else np.concatenate(rows.line)
-        return Part(str(self.path), flat, self._goal(), line, bool(header.ours))
+        goal, avoid = label_masks(str(self.path), rows.labels, rows.states, self.picks)
+        return Part(str(self.path), flat, goal, line, bool(header.ours), other_labels(rows.labels), avoid)
 
     def _sample(self) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
         name, weight = self.header.ours.get("sample"), self.header.ours.get("weight")
         return None if name is None else (str(name),), None if weight is None else (float(weight),)
-
-    def _goal(self) -> Array | None:
-        return goal_mask(str(self.path), self.rows.labels, self.rows.states, self.goal)
 
     def _initial(self) -> int:
         initial = self.rows.labels.get("init", [])

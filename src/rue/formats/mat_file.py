@@ -1,4 +1,4 @@
-"""Numbers, texts, cells and sparse matrices of a MATLAB file (version 5, as `save -v6` and `-v7` write it).
+"""Numbers, texts, cells, structures and sparse matrices of a MATLAB file (version 5, as `save -v6` and `-v7` write it).
 
 A file is a header of 128 bytes and elements; an element is a type, a size and data, in steps of eight bytes, or four
 bytes of data in the tag itself. Arrays are elements of elements: flags, sizes, a name, and what their class needs. All
@@ -7,6 +7,7 @@ sizes are checked before anything is read, since scipy's reader may break off th
 
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ HDF5 = b"\x89HDF"
 NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 TEXTS = {1: "utf-8", 2: "utf-8", 3: "utf-16", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
 MATRIX, COMPRESSED = 14, 15
-CELL, CHAR, SPARSE, PLAIN = 1, 4, 5, range(6, 16)
+CELL, STRUCT, CHAR, SPARSE, PLAIN = 1, 2, 4, 5, range(6, 16)
 DEEPEST = 8  # cells in cells
 MOST_BYTES = 1 << 33  # of one array, after it was compressed
 
@@ -100,6 +101,8 @@ def _matrix(data: memoryview, order: str, depth: int) -> tuple[str, Any]:
         for place, (_, part) in enumerate(rest):
             cell[place] = _matrix(part, order, depth + 1)[1]
         return name, cell.reshape(shape, order="F")
+    if kind == STRUCT and shape.prod() == 1 and len(rest) > 1:
+        return name, _struct(elements, rest, order, depth)
     if kind == SPARSE:
         return name, _sparse(elements, rest, shape)
     if kind == CHAR and rest:
@@ -109,6 +112,19 @@ def _matrix(data: memoryview, order: str, depth: int) -> tuple[str, Any]:
     if kind not in PLAIN or not rest:
         return name, None
     return name, _numbers(elements.numbers(*rest[0]), shape, len(rest) > 1)
+
+
+def _struct(elements: _Elements, rest: list[tuple[int, memoryview]], order: str, depth: int) -> dict[str, Any]:
+    """Return the fields of a structure by name, without those that cannot be read."""
+    length, text = elements.numbers(*rest[0]), bytes(rest[1][1])
+    if length.size != 1 or length[0] < 1 or len(text) != length[0] * (len(rest) - 2):
+        raise ValueError("the names of a structure are damaged")
+    names = [text[i : i + length[0]].split(b"\0")[0].decode("utf-8", "replace") for i in range(0, len(text), length[0])]
+    found: dict[str, Any] = {}
+    for name, (_, part) in zip(names, rest[2:], strict=True):
+        with suppress(ValueError):
+            found[name] = _matrix(part, order, depth + 1)[1]
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _numbers(values: Array, shape: Array, is_complex: bool) -> Array:

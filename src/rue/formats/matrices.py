@@ -4,7 +4,8 @@
 means that there is no such action in that state. `R` is a vector [S], a matrix [S, A], or a matrix [S, S] for each
 action as `P` has it. States that only loop, at no reward, are goals. `.npz` files have arrays `P` [A, S, S] or
 [K, A, S, S] and `R`; `.mat` files have them in MATLAB's order, [S, S, A] or [S, S, A, K], or cells of sparse matrices.
-Both may have a `discount`, and `initial`, the number of the initial state, which counts from 1 in `.mat` files.
+Both may have a `discount`, a `horizon` with `terminal` rewards [S], and `initial`, the number of the initial state,
+which counts from 1 in `.mat` files.
 """
 
 import json
@@ -24,6 +25,7 @@ from rue.flat import Flat
 from rue.formats.assemble import Part, put_together
 from rue.formats.entry_blocks import BLOCK, Entries, flat_of_blocks
 from rue.formats.mat_file import read_mat
+from rue.formats.mdpsolve import PER_SAMPLE, from_mdpsolve, is_mdpsolve
 from rue.formats.names import goals_of, label_fields, names_of, parse_names
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
@@ -48,6 +50,8 @@ def from_matrices(
     R: Any,
     *,
     discount: float | None = None,
+    horizon: int | None = None,
+    terminal: ArrayLike | None = None,
     average: bool | float = False,
     initial: int = 0,
     states: Sequence[str] | None = None,
@@ -59,7 +63,8 @@ def from_matrices(
 
     `P[a]` is S × S, dense or sparse (scipy); for several samples, `P[k][a]`. `R` is [S], [S, A], or `R[a]` S × S; for
     several samples a list of these, or one for all. A row of zeros means that there is no such action in that state.
-    States that only loop at no reward are goals. Without a `discount` below 1, rewards must be 0 or less. With
+    States that only loop at no reward are goals. Without a `discount` below 1, or a `horizon`, which is a number of
+    steps, rewards must be 0 or less. `terminal[S]` or `[K,S]` is the reward of the state where the horizon ends. With
     `average`, results are averages per step in the long run (see `UMDP.from_dense`), and there are no goals.
     """
     label: dict[str, Any] = {
@@ -71,13 +76,15 @@ def from_matrices(
     _check_discount(discount)
     flat = _flat("P", P, R)
     flat = replace(flat, initial=one_index("initial", initial, flat.choice_ptr.size - 1), **label)
-    return model_from_rewards("P", put_together([Part("P", flat)]), discount, average=average)
+    flat = put_together([Part("P", flat)])
+    return model_from_rewards("P", flat, discount, average=average, horizon=horizon, terminal=terminal)
 
 
 def from_gymnasium(
     envs: Any,
     *,
     discount: float | None = None,
+    horizon: int | None = None,
     average: bool | float = False,
     initial: int | None = None,
     samples: Sequence[str] | None = None,
@@ -86,8 +93,8 @@ def from_gymnasium(
 
     `P[s][a]` lists (probability, next state, reward, terminated). What terminates leads to one more state, "end", which
     is a goal, since terminal states are not absorbing in all tables. Outcomes with the same next state are merged.
-    Where the initial state is random, `initial` says where to start. Rewards are maximised; with `average`, on average
-    per step in the long run, which is for tables that never terminate.
+    Where the initial state is random, `initial` says where to start. Rewards are maximised; with a `horizon`, those of
+    this number of steps; with `average`, on average per step in the long run, which is for tables that never terminate.
     """
     found = list(envs) if isinstance(envs, list | tuple) else [envs]
     _check_discount(discount)
@@ -103,7 +110,7 @@ def from_gymnasium(
     names = (*map(str, range(states)), END)
     flat = replace(flat, initial=start, state_label=names, sample_label=labels("sample", samples))
     where = "P of the environments"
-    return model_from_rewards(where, put_together([Part(where, flat)]), discount, average=average)
+    return model_from_rewards(where, put_together([Part(where, flat)]), discount, average=average, horizon=horizon)
 
 
 def _check_discount(discount: object) -> None:
@@ -303,28 +310,30 @@ def _one_reward(R: Any, actions: int, states: int) -> Any:
 
 def read_matrices(path: Path, model: object) -> UMDP:
     """Read a model from a `.npz` or `.mat` file."""
+    is_matlab = path.suffix.lower() == ".mat"
     try:
-        found = _load_mat(path) if path.suffix.lower() == ".mat" else _load_npz(path)
+        found = read_mat(path) if is_matlab else _load_npz(path)
     except Exception as error:  # the readers of numpy and scipy raise whatever comes, where a file is damaged
         reason = " ".join(str(error).split())[:80]
         raise BadFile(f"{path}: it cannot be read ({reason}); expected arrays P and R") from None
-    for name in ("P", "R"):
-        if name not in found:
-            known = ", ".join(found) or "nothing"
-            raise BadFile(f"{path}: there is no array {name}; expected P and R, found {known}")
     try:
-        flat = _flat("P", found.pop("P"), found.pop("R"), per_sample=NAMES in found)
+        found = _from_matlab(found) if is_matlab else found
+        for name in ("P", "R"):
+            if name not in found:
+                raise BadInput(f"there is no array {name}; expected P and R, found {', '.join(found) or 'nothing'}")
+        flat = _flat("P", found.pop("P"), found.pop("R"), per_sample=NAMES in found or PER_SAMPLE in found)
         states = flat.choice_ptr.size - 1
         names: Mapping[str, Any] = {}
         if NAMES in found:
             names = parse_names(str(path), str(np.asarray(found[NAMES]).ravel()[0]))
-        first = _one_number(found, "initial", 0.0)
-        start = one_index("initial", int(first) if first.is_integer() else first, states)
+        start = one_index("initial", _whole(_one_number(found, "initial", 0.0)), states)
         flat = replace(flat, initial=start, **label_fields(names))
         discount = _one_number(found, "discount", 1.0)
         _check_discount(discount)
         flat = put_together([Part(str(path), flat, goals_of(str(path), names, states))])
-        return model_from_rewards(str(path), flat, discount, ours=names)
+        horizon = _whole(_one_number(found, "horizon", 0.0)) if "horizon" in found else None
+        last = np.ravel(found["terminal"]) if "terminal" in found else None
+        return model_from_rewards(str(path), flat, discount, ours=names, horizon=horizon, terminal=last)
     except BadFile:
         raise
     except (BadInput, TypeError, ValueError) as error:
@@ -339,28 +348,35 @@ def _one_number(found: Mapping[str, Any], name: str, default: float) -> float:
     return float(values.ravel()[0])
 
 
+def _whole(number: float) -> Any:
+    """Return a number as an int if it is a whole one; others are refused later."""
+    return int(number) if number.is_integer() else number
+
+
 def _load_npz(path: Path) -> dict[str, Any]:
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
 
-def _load_mat(path: Path) -> dict[str, Any]:
-    found = {name: value for name, value in read_mat(path).items() if value is not None}
-    for name in ("P", "R"):
-        if name in found:
-            found[name] = _from_matlab(found[name], name)
+def _from_matlab(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables of a file, or the fields of a structure, with the axes and numbers of Python."""
+    found = {name: value for name, value in variables.items() if value is not None}
+    structs = (value for value in found.values() if isinstance(value, dict))
+    found = next((one for one in structs if is_mdpsolve(one)), found)
+    if is_mdpsolve(found):
+        found = from_mdpsolve(found)
+    found |= {name: _with_actions_first(found[name]) for name in ("P", "R") if name in found}
     if "initial" in found:
         found["initial"] = found["initial"] - 1
     return found
 
 
-def _from_matlab(value: Any, name: str) -> Any:
+def _with_actions_first(value: Any) -> Any:
     """Return an array with actions first, and samples before them; a cell is a list."""
     if isinstance(value, np.ndarray) and value.dtype == object:
-        return [_from_matlab(one, name) for one in value.ravel()]
-    if _scipy().sparse.issparse(value) or value.ndim < 3:
-        return value
-    return np.moveaxis(value, (2, 0, 1), (0, 1, 2)) if value.ndim == 3 else np.moveaxis(value, (3, 2, 0, 1), range(4))
+        return [_with_actions_first(one) for one in value.ravel()]
+    axes = value.ndim if isinstance(value, np.ndarray) else 0
+    return np.moveaxis(value, {3: (2, 0, 1), 4: (3, 2, 0, 1)}[axes], range(axes)) if axes in (3, 4) else value
 
 
 def write_matrices(path: Path, thing: Storable) -> None:

@@ -14,16 +14,17 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rue._arrays import Array, ranges
-from rue._check import check_memory
+from rue._check import check_memory, in_all
 from rue._text import short_line
 from rue.flat import Flat
-from rue.formats.assemble import choice_of, flat_from_entries, last_entries
+from rue.formats.assemble import ROW_TOLERANCE, choice_of, flat_from_entries, last_entries
 from rue.formats.fixed_belief import at_belief, model_at_belief
 from rue.formats.names import label_fields, parse_names
 from rue.formats.pomdpx_entries import Values, expand, read_piece
@@ -84,11 +85,6 @@ class _Reader:
             root.fail(f"the root is <{root.tag}>; expected <pomdpx>")
         self.root, self.path = root, root.path
         variables = root.get("Variable")
-        if variables.all("ObsVar"):
-            node = variables.all("ObsVar")[0]
-            node.fail(
-                f"there is the observation {node.attribute('vname')}; expected none: the state itself is observed"
-            )
         every = [self._state_variable(node) for node in variables.all("StateVar")]
         self.observed = [one for one in every if one.observed]
         hidden = [one for one in every if not one.observed]
@@ -125,6 +121,7 @@ class _Reader:
         factors = self._transitions()
         flat = self._flat(factors, (states, actions, samples))
         self._check_rows(flat, states * actions)
+        self._check_observations()
         names = label_fields(self.ours) if self.ours else self._names()
         flat = replace(flat, initial=initial, **{**names, "weight": weight})
         return model_at_belief(str(self.path), flat, self._discount(), self.ours)
@@ -233,6 +230,8 @@ class _Reader:
 
     def _transitions(self) -> dict[str, Factor]:
         factors = {one.after: self._factor_of("StateTransitionFunction", one, one.after) for one in self.observed}
+        for name, factor in factors.items():
+            self._check_factor(name, factor)
         if self.hidden is not None:
             factor = self._factor_of("StateTransitionFunction", self.hidden, self.hidden.after)
             if not self._is_identity(factor, self.hidden):
@@ -241,6 +240,62 @@ class _Reader:
                     "transition identity"
                 )
         return factors
+
+    def _check_factor(self, name: str, factor: Factor) -> None:
+        """Refuse a row of a table that does not sum to one, with the line of its last entry; empty rows may be."""
+        filled = np.flatnonzero(np.diff(factor.ptr))
+        total = np.add.reduceat(factor.value, factor.ptr[filled]) if filled.size else np.zeros(0)
+        least = np.minimum.reduceat(factor.value, factor.ptr[filled]) if filled.size else total
+        off = filled[(np.abs(total - 1) > ROW_TOLERANCE) | (least < 0)]
+        if off.size == 0:
+            return
+        row, shape = int(off[0]), tuple(self.size[parent] for parent in factor.parents)
+        places = np.unravel_index(row, shape) if shape else ()
+        given = " ".join(self.value[parent][int(i)] for parent, i in zip(factor.parents, places, strict=True))
+        own = factor.value[factor.ptr[row] : factor.ptr[row + 1]]
+        what = f"a probability of {own.min():g}" if own.min() < 0 else f"probabilities that sum to {own.sum():.10g}"
+        self._last_entry(name, factor, row).fail(
+            f"{name} has {what} for {short_line(given)}; expected numbers, 0 or more, that sum to 1; "
+            f"{in_all(off.size, 'row', 'so')}"
+        )
+
+    def _last_entry(self, name: str, factor: Factor, row: int) -> Node:
+        """Return the last entry that names a row of a table."""
+        tables = self.root.get("StateTransitionFunction").all("CondProb")
+        found = next(node for node in tables if node.get("Var").text.strip() == name).get("Parameter")
+        axes = (*factor.parents, name)
+        shape = tuple(self.size[axis] for axis in axes)
+        left_out = (node for piece, data in found.data() for node in found.nodes(piece, data))
+        for entry in chain(found.all("Entry"), left_out):
+            if entry.tag == "Entry" and (self._entry(entry, axes, shape, "ProbTable")[0] // shape[-1] == row).any():
+                found = entry
+        return found
+
+    def _check_observations(self) -> None:
+        """Refuse observations that tell about the hidden variable, and so more than the state does."""
+        hidden = self.hidden
+        if hidden is None:
+            return
+        for node in self.root.get("Variable").all("ObsVar"):
+            one = Variable(node.attribute("vname"), "", _values(node, "o"), node)
+            if one.size == 1:
+                continue
+            self.size[one.name], self.value[one.name] = one.size, one.values
+            factor = self._factor_of("ObsFunction", one, one.name)
+            for axis, parent in enumerate(factor.parents):
+                if parent in (hidden.name, hidden.after) and not self._is_same(factor, axis, one.size):
+                    node.fail(
+                        f"the observation {one.name} depends on the hidden variable {hidden.name}; expected one that "
+                        "tells no more than the state"
+                    )
+
+    def _is_same(self, factor: Factor, axis: int, width: int) -> bool:
+        """Return whether a table is the same for all values of a parent."""
+        shape = (*(self.size[parent] for parent in factor.parents), width)
+        check_memory(f"{self.path}: a table of {math.prod(shape)} numbers", 8.0 * math.prod(shape))
+        table = np.zeros((factor.ptr.size - 1, width))
+        table[np.repeat(np.arange(factor.ptr.size - 1), np.diff(factor.ptr)), factor.column] = factor.value
+        return bool((np.ptp(table.reshape(shape), axis=axis) < IDENTITY_TOLERANCE).all())
 
     def _is_identity(self, factor: Factor, hidden: Variable) -> bool:
         if hidden.name not in factor.parents:
@@ -253,7 +308,8 @@ class _Reader:
 
     def _in_order(self, factors: dict[str, Factor]) -> list[Variable]:
         """Return the observed variables, each after those of the next state that it depends on."""
-        waiting, done, order = list(self.observed), set(self.size) - {one.after for one in self.observed}, []
+        after = {one.after for one in (*self.observed, *([self.hidden] if self.hidden else ()))}
+        waiting, done, order = list(self.observed), set(self.size) - after, []
         while waiting:
             ready = [one for one in waiting if {*factors[one.after].parents} <= done]
             if not ready:

@@ -31,7 +31,7 @@ from rue.formats.drn import NO_NAME, PLAIN, numbered_actions
 from rue.formats.folders import write_folder
 from rue.formats.names import ENDING as NAMES
 from rue.formats.names import beside, label_fields, read_names
-from rue.formats.picks import goal_mask, pick_reward
+from rue.formats.picks import Picks, label_masks, other_labels, pick_reward
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.text_table import Chunk, Growing, read_chunks
@@ -47,25 +47,26 @@ MOST_STATES = 2**31 - 1
 BLOCK = 1 << 14  # states that are written at a time
 
 
-def read_prism(path: Path, model: object, *, goal: str | None = None, reward: str | None = None) -> UMDP:
+def read_prism(path: Path, model: object, **picked: str) -> UMDP:
     """Read a model with one sample."""
-    return read_prism_files([path], goal=goal, reward=reward)
+    return read_prism_files([path], **picked)
 
 
-def read_prism_files(paths: Sequence[Path], *, goal: str | None = None, reward: str | None = None) -> UMDP:
-    """Read a model with a sample for each `.tra` file; `goal` and `reward` name a label and a reward structure."""
-    flat = put_together([_read_part(path, goal, reward) for path in paths])
+def read_prism_files(paths: Sequence[Path], **picked: str) -> UMDP:
+    """Read a model with a sample for each `.tra` file; `Picks` says which labels and rewards may be named."""
+    picks = Picks(**picked)
+    flat = put_together([_read_part(path, picks) for path in paths], picks.avoid)
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     return model_from_rewards(where, flat, None, sign=1, ours=read_names(paths[0]))
 
 
-def _read_part(path: Path, goal: str | None, reward: str | None) -> Part:
+def _read_part(path: Path, picks: Picks) -> Part:
     table = _read_transitions(path)
     names, states, width = read_names(path), table.states, table.width
     flat, words = table.flat()
     choice_ptr = flat.choice_ptr
     del table
-    flat = replace(flat, cost=_read_costs(path, flat, reward)[:, None], **_labels(flat, words, names))
+    flat = replace(flat, cost=_read_costs(path, flat, picks, width)[:, None], **_labels(flat, words, names))
     labels = _read_labels(beside(path, ".lab"), states)
     initial = labels.get("init", [0])
     if len(initial) != 1:
@@ -74,8 +75,9 @@ def _read_part(path: Path, goal: str | None, reward: str | None) -> Part:
     flat = replace(flat, initial=initial[0], sample_label=own["sample_label"], weight=own["weight"])
     if "state_label" not in names:
         flat = replace(flat, state_label=_read_states(beside(path, ".sta"), states))
-    goals = goal_mask(str(beside(path, ".lab")), labels, states, goal)
-    return Part(str(path), flat, goals, lambda choice: _line_of(path, width, states, choice_ptr, choice))
+    goal, avoid = label_masks(str(beside(path, ".lab")), labels, states, picks)
+    line = partial(_line_of, path, width, states, choice_ptr)
+    return Part(str(path), flat, goal, line, labels=other_labels(labels), avoid=avoid)
 
 
 def _line_of(path: Path, width: int, states: int, choice_ptr: Array, choice: int) -> int:
@@ -229,13 +231,14 @@ def _structures(path: Path, endings: tuple[str, ...]) -> dict[str, Path]:
     }
 
 
-def _reward_files(path: Path, reward: str | None) -> list[Path | None]:
+def _reward_files(path: Path, picks: Picks) -> list[Path | None]:
     """Return the files of state rewards and of transition rewards, of the structure that has the costs."""
     found = [_structures(path, endings) for endings in (STATE_REWARDS, TRANSITION_REWARDS)]
-    if reward is not None and any(reward in one for one in found):
-        return [one.get(reward) for one in found]
-    pick_reward(str(path), list(dict.fromkeys(name for one in found for name in one)), reward)
-    return [[*one.values(), None][pick_reward(str(path), list(one), None)] for one in found]
+    names = list(dict.fromkeys(name for one in found for name in one))
+    number = pick_reward(str(path), names, picks)
+    if picks.reward is not None:
+        return [one.get(names[number]) for one in found]
+    return [[*one.values(), None][pick_reward(str(path), list(one), picks)] for one in found]
 
 
 def _start(path: Path) -> bytes:
@@ -243,22 +246,23 @@ def _start(path: Path) -> bytes:
         return stream.read(300)
 
 
-def _read_costs(path: Path, flat: Flat, reward: str | None) -> Array:  # [C]
-    """Return the cost of each choice, by the files of rewards."""
+def _read_costs(path: Path, flat: Flat, picks: Picks, width: int) -> Array:  # [C]
+    """Return the cost of each choice, by the files of rewards; `width` is that of the transitions."""
     states = flat.choice_ptr.size - 1
     choice_state = np.repeat(np.arange(states), np.diff(flat.choice_ptr))
     cost = np.zeros(flat.action.size)
-    of_states, source = _reward_files(path, reward)
+    of_states, source = _reward_files(path, picks)
     if of_states is not None:
-        for table in _read_reward_rows(of_states, 2, states):
+        for _, _, table in _read_reward_rows(of_states, 2, states):
             cost += np.bincount(table[:, 0].astype(int), table[:, 1], states)[choice_state]
     if source is not None:
-        is_chain = not flat.action.any() and bool((np.diff(flat.choice_ptr) <= 1).all())
-        for table in _read_reward_rows(source, 4, states, 3 if is_chain else 4):
+        for chunk, lines, table in _read_reward_rows(source, width, states):
             choice, place = _paid_transitions(flat, table)
             if (place < 0).any():
                 words = " ".join(f"{value:g}" for value in table[np.argmin(place), :-1])
-                raise BadFile(f"{source}: there is a reward for {words}; expected a transition of {path.name}")
+                chunk.fail(
+                    int(lines[np.argmin(place)]), f"there is a reward for {words}; expected a transition of {path.name}"
+                )
             cost += np.bincount(choice, flat.prob[place, 0] * table[:, -1], cost.size)
     return cost
 
@@ -276,20 +280,19 @@ def _paid_transitions(flat: Flat, table: Array) -> tuple[Array, Array]:
     return choice, np.where((choice >= 0) & (key[place] == choice * states + target), begin + place, -1)
 
 
-def _read_reward_rows(path: Path, width: int, states: int, other: int | None = None) -> Iterator[Array]:
-    """Yield the numbers of the lines of a file of rewards, whose first line may have sizes, some lines at a time."""
+def _read_reward_rows(path: Path, width: int, states: int) -> Iterator[tuple[Chunk, Array, Array]]:
+    """Yield lines of a file of rewards, some at a time, and their numbers; the first line may have sizes."""
     is_first = True
     for chunk in read_chunks(path):
         lines = np.flatnonzero(_is_data(chunk))
         if lines.size and is_first:
             is_first = False
-            count = np.diff(chunk.word_ptr)[lines]
-            if other is not None and lines.size > 1:
-                width = 3 if count[1] == 3 else 4
-            if count[0] != width or (width == 2 and _is_header(chunk, lines, states)):
+            count = np.diff(chunk.word_ptr)[lines[0]]
+            if count < width or (width == 2 and _is_header(chunk, lines, states)):
                 lines = lines[1:]
         if lines.size:
-            yield _read_rows(chunk, lines, width, states) if width > 2 else _read_pairs(chunk, lines, states)
+            rows = _read_rows(chunk, lines, width, states) if width > 2 else _read_pairs(chunk, lines, states)
+            yield chunk, lines, rows
 
 
 def _is_header(chunk: Chunk, lines: Array, states: int) -> bool:
@@ -474,6 +477,6 @@ def merged_targets(model: UMDP) -> UMDP:
         graph.choice_ptr, graph.action, pointers(np.bincount(row[first], minlength=graph.choices)), target[first],
         np.add.reduceat(model.prob[order], first, axis=0), model.cost,
         graph.initial, graph.state_label, graph.action_label, model.sample_label,
-        model.weight if model.is_weighted else None,
+        model.weight if model.is_weighted else None, model.units,
     )  # fmt: skip
     return UMDP.from_flat(flat)

@@ -19,6 +19,7 @@ from typing import Any
 from rue._text import short_line
 from rue.errors import BadFile, BadInput
 from rue.formats.assemble import Part, put_together
+from rue.formats.picks import Picks
 from rue.formats.rewards import model_from_rewards
 from rue.formats.umb import Reader
 from rue.model import UMDP
@@ -37,11 +38,11 @@ def read_symbolic(
     path: Path,
     model: object,
     *,
-    goal: str | None = None,
-    reward: str | None = None,
     const: Constants | None = None,
+    **picked: str,
 ) -> UMDP:
-    """Read a model with a sample for each combination of constants; `goal` and `reward` name a label and costs."""
+    """Read a model with a sample for each combination of constants; `Picks` says which labels and rewards count."""
+    picks = Picks(**picked)
     grid = parse_constants(() if const is None else const)
     several = [name for name, values in grid.items() if len(values) > 1]
     storm = _stormpy(path)
@@ -54,9 +55,9 @@ def read_symbolic(
             name = ", ".join(f"{one}={chosen[one]}" for one in several)
             file = Path(folder) / "m.umb"
             _build(storm, path, description, ",".join(f"{one}={value}" for one, value in chosen.items()), file)
-            part = Reader(file, goal, reward, where=f"{path} ({name})" if name else str(path)).part()
+            part = Reader(file, picks, where=f"{path} ({name})" if name else str(path)).part()
             parts.append(replace(part, flat=replace(part.flat, sample_label=(name,) if name else None)))
-    return model_from_rewards(str(path), put_together(parts), None, sign=1)
+    return model_from_rewards(str(path), put_together(parts, picks.avoid), None, sign=1)
 
 
 def parse_constants(given: Constants) -> dict[str, list[str]]:

@@ -26,7 +26,7 @@ from rue.flat import Flat
 from rue.formats.assemble import Part, put_together
 from rue.formats.drn import numbered_actions
 from rue.formats.names import check_names, label_fields, names_of
-from rue.formats.picks import pick_goal, pick_reward
+from rue.formats.picks import Picks, other_labels, pick_goal, pick_reward
 from rue.formats.rewards import model_from_rewards, units_of
 from rue.formats.rue_file import Storable
 from rue.formats.umb_valuations import state_names
@@ -44,15 +44,16 @@ def looks_like_umb(start: bytes) -> bool:
     return start[257:262] == b"ustar" and start.startswith(b"index.json\x00")
 
 
-def read_umb(path: Path, model: object, *, goal: str | None = None, reward: str | None = None) -> UMDP:
+def read_umb(path: Path, model: object, **picked: str) -> UMDP:
     """Read a model."""
-    return read_umb_files([path], goal=goal, reward=reward)
+    return read_umb_files([path], **picked)
 
 
-def read_umb_files(paths: Sequence[Path], *, goal: str | None = None, reward: str | None = None) -> UMDP:
-    """Read a model of several files, each with one sample or more; `goal` and `reward` name a label and costs."""
-    readers = [Reader(path, goal, reward) for path in paths]
-    flat = put_together([reader.part() for reader in readers])
+def read_umb_files(paths: Sequence[Path], **picked: str) -> UMDP:
+    """Read a model of several files, each with one sample or more; `Picks` says which labels and rewards count."""
+    picks = Picks(**picked)
+    readers = [Reader(path, picks) for path in paths]
+    flat = put_together([reader.part() for reader in readers], picks.avoid)
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     return model_from_rewards(where, flat, None, sign=1, ours=readers[0].names)
 
@@ -60,10 +61,8 @@ def read_umb_files(paths: Sequence[Path], *, goal: str | None = None, reward: st
 class Reader:
     """Reads one file."""
 
-    def __init__(
-        self, path: Path, goal: str | None = None, reward: str | None = None, *, where: str | None = None
-    ) -> None:
-        self.path, self.goal, self.reward = where or str(path), goal, reward
+    def __init__(self, path: Path, picks: Picks, *, where: str | None = None) -> None:
+        self.path, self.picks = where or str(path), picks
         self.about = where or f"{path}, {INDEX}"  # for messages about names
         self.file = _members(path)
         try:
@@ -72,10 +71,15 @@ class Reader:
             self.states, self.choices, self.branches = (
                 int(self.system[name]) for name in ("#states", "#choices", "#branches")
             )
+            self.action_count = int(self.system.get("#choice-actions", 0))
         except KeyError as error:
             raise BadFile(f"{path}, {INDEX}: there is no {error}; expected a model in UMB") from None
         except (RecursionError, ValueError, TypeError, AttributeError):
             raise BadFile(f"{path}, {INDEX}: it is no JSON object of a model; expected a model in UMB") from None
+        if min(self.states - 1, self.choices, self.branches, self.action_count) < 0:
+            raise self.fail(
+                INDEX, "a number of states, choices, branches or actions is too small; expected 0 or more, and a state"
+            )
         self._check_kind()
         self.names = self._names()
 
@@ -117,8 +121,10 @@ class Reader:
 
     def pointers(self, name: str, size: int, end: int) -> Array:
         """Return where lists begin; each has one item if that is not said."""
-        ptr = self.array(name, "<u8", size + 1)
-        ptr = np.arange(size + 1) if ptr is None else ptr.astype(np.int64)
+        given = self.array(name, "<u8", size + 1)
+        if given is None and size != end:
+            raise self.fail(name, f"it is not there, and there are {size} lists of {end} items; expected one of each")
+        ptr = np.arange(size + 1) if given is None else given.astype(np.int64)
         if ptr[0] != 0 or ptr[-1] != end or (np.diff(ptr) < 0).any():
             raise self.fail(name, f"it does not rise from 0 to {end}; expected pointers")
         return ptr
@@ -129,7 +135,8 @@ class Reader:
             found = self.array(name, "<f8", size)
         else:
             pair = self.array(name, "<i8", 2 * size)
-            found = None if pair is None else pair[::2] / pair[1::2].view("<u8")
+            with np.errstate(all="ignore"):
+                found = None if pair is None else pair[::2] / pair[1::2].view("<u8")
         if found is not None and not np.isfinite(found).all():
             raise self.fail(name, f"number {int(np.argmin(np.isfinite(found)))} is not finite; expected numbers")
         return found
@@ -147,12 +154,12 @@ class Reader:
 
     def part(self) -> Part:
         """Return the file as a part of a model."""
-        choice_ptr = self.pointers("state-to-choices.bin", self.states, self.choices)
-        trans_ptr = self.pointers("choice-to-branches.bin", self.choices, self.branches)
-        target = self._targets()
         prob = self.numbers("branch-to-probability.bin", self.kind, self.branches)
         if prob is None:
             raise self.fail("branch-to-probability.bin", "it is not there; expected probabilities")
+        trans_ptr = self.pointers("choice-to-branches.bin", self.choices, self.branches)
+        choice_ptr = self.pointers("state-to-choices.bin", self.states, self.choices)
+        target = self._targets()
         flat = Flat(
             choice_ptr, np.arange(self.choices), trans_ptr, target, prob[:, None], np.zeros((self.choices, 1)), 0
         )
@@ -162,9 +169,13 @@ class Reader:
         own = label_fields(self.names)
         names = own["state_label"] if self.names else self._valuations()
         flat = replace(flat, state_label=names, sample_label=own["sample_label"], weight=own["weight"])
-        goal = self._goal()
+        masks = {name: self._labelled(key) for name, key in self._by_name("aps").items()}
+        labels = {name: mask for name, mask in masks.items() if mask.any()}
+        found = pick_goal(self.about, labels, self.picks.goal)
+        none = np.zeros(self.states, bool)
+        goal, avoid = (None if name is None else labels.get(name, none) for name in (found, self.picks.avoid))
         self.file.clear()
-        return Part(str(self.path), flat, goal, None, bool(self.names))
+        return Part(str(self.path), flat, goal, None, bool(self.names), other_labels(labels), avoid)
 
     def _targets(self) -> Array:
         given = self.array("branch-to-target.bin", "<u8", self.branches)
@@ -184,9 +195,9 @@ class Reader:
         return check_names(f"{self.path}, {INDEX}", names[NAMES]) if isinstance(names, dict) and NAMES in names else {}
 
     def _valuations(self) -> tuple[str, ...] | None:
-        about = (self.index.get("valuations") or {}).get("states") or {}
+        about = _item(_item(self.index, "valuations"), "states")
         return state_names(
-            about.get("classes"), bytes(self.file.get("valuations/states/valuations.bin", b"")), self.states
+            _item(about, "classes"), bytes(self.file.get("valuations/states/valuations.bin", b"")), self.states
         )
 
     def _initial(self) -> int:
@@ -196,20 +207,24 @@ class Reader:
         return int(initial[0])
 
     def _annotations(self, group: str) -> Mapping[str, Any]:
-        found = (self.index.get("annotations") or {}).get(group) or {}
+        every = self.index.get("annotations") or {}
+        found = _item(every, group) or {} if isinstance(every, dict) else None
         if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
             raise self.fail(INDEX, f"the annotations {group} are damaged; expected an object for each")
         return found
 
-    def _goal(self) -> Array | None:
-        by_name = {one.get("alias", key): key for key, one in self._annotations("aps").items()}
-        label = pick_goal(self.about, by_name, self.goal)
-        return None if label is None else self.bits(f"annotations/aps/{by_name[label]}/states/values.bin", self.states)
+    def _by_name(self, group: str) -> dict[str, str]:
+        """Return the keys of annotations by their names."""
+        return {str(one.get("alias", key)): key for key, one in self._annotations(group).items()}
+
+    def _labelled(self, key: str) -> Array:
+        """Return which states have a label."""
+        return self.bits(f"annotations/aps/{key}/states/values.bin", self.states)
 
     def _cost(self, flat: Flat) -> Array:  # [C]
         rewards = self._annotations("rewards")
-        by_name = {one.get("alias", key): key for key, one in rewards.items()}
-        column = pick_reward(self.about, list(by_name), self.reward)
+        by_name = self._by_name("rewards")
+        column = pick_reward(self.about, list(by_name), self.picks)
         if not by_name:
             return np.zeros(self.choices)
         known = list(by_name.values())[column]
@@ -247,7 +262,7 @@ class Reader:
         return replace(flat, prob=np.stack(columns[0], axis=1), cost=np.stack(columns[1], axis=1))
 
     def _actions(self, choice_ptr: Array, names: Mapping[str, Any]) -> dict[str, Any]:
-        count = int(self.system.get("#choice-actions", 0))
+        count = self.action_count
         position = np.arange(self.choices) - np.repeat(choice_ptr[:-1], np.diff(choice_ptr))
         if count == 0:
             return {"action": position}
@@ -262,6 +277,11 @@ class Reader:
         words = [text[a] or short_line(f"action {a}") for a in number.tolist()]
         number, known = numbered_actions(words, choice_ptr, [one for one in text if one])
         return {"action": number, "action_label": known}
+
+
+def _item(found: object, key: str) -> Any:
+    """Return what an object of JSON has under a name; None if it is none, or has none."""
+    return found.get(key) if isinstance(found, dict) else None
 
 
 def _type_of(found: object) -> object:
