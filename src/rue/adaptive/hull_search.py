@@ -1,6 +1,6 @@
 """The search in the hull: where the belief moves, and when.
 
-`search.py` hands over to it when a graph of beliefs gets on slowly. Points (`hull_kernels.py`) do not depend on the
+`search.py` continues here when a graph of beliefs makes slow progress. Points (`hull_kernels.py`) do not depend on the
 belief, so that nothing is lost by moving. The next belief is the one nearest to that of the lower bound at which the
 known vectors leave enough room (a level method on the whole simplex).
 
@@ -69,7 +69,7 @@ def policy_seconds(following: int, samples: int) -> float:
 
 @dataclass(eq=False)
 class HullSearch:
-    """A search that goes on with points in place of beliefs."""
+    """A search with points in place of beliefs."""
 
     search: "AdaptiveSearch"
     hull: Hull = field(init=False)
