@@ -3,7 +3,7 @@
 After some steps a history mostly points to one sample, though not for certain. What to do then, at any state, and how
 to find out that this was wrong, is in no stationary policy. So each state gets a vector for beliefs in which one sample
 has most of the weight, and the others share the rest, by point-based backups (`corner_kernels.py`) that start from
-given stationary policies. In the end each vector is a node of one controller, whose regrets are computed anew.
+given stationary policies. In the end each vector is a node of one controller, whose regrets are computed again.
 """
 
 import numpy as np

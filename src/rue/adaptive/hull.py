@@ -23,7 +23,7 @@ from rue.certificate import Certificate, margin, model_fingerprint
 
 # The most links of an outcome.
 MOST_LINKS = 10
-# The part of the excess of all outcomes that are linked anew in one round, and of those that become points.
+# The part of the excess of all outcomes that are linked again in one round, and of those that become points.
 LINK_PART, POINT_PART = 0.9, 0.5
 # How many points are added at most in one round: a part of the points that are there, or this many; and how many
 # outcomes are linked for each of them.
@@ -121,7 +121,7 @@ class Hull:
         self._relax(self.order[::-1].copy())
 
     def round(self) -> int:
-        """Link outcomes anew, add points, and back up both bounds where the root leads.
+        """Link outcomes again, add points, and back up both bounds where the root leads.
 
         Return how many outcomes became points: new ones, or such as were there, and help from the next round on.
         """
@@ -164,7 +164,7 @@ class Hull:
             chosen = np.unique(self.arrays.outcome["point"][opened])
 
     def _link(self, chosen: Array) -> None:
-        """Link outcomes anew, as long as there is time."""
+        """Link outcomes again, as long as there is time."""
         number = self.arrays.at_state["number"][self.arrays.outcome["state"][chosen]]
         self.numbers += float(number.sum()) * self.graph.model.samples
         for first in range(0, chosen.size, AT_ONCE):

@@ -406,7 +406,7 @@ def list_outcomes(hull, chosen, outcome, excess, missing):
 
 @kernel("GapModel HullArrays VectorLists l1 f2")
 def set_weights(model, hull, vectors, chosen, weights):
-    """Set the weights of outcomes, divided by their sums, without the samples that hardly add to the upper bound.
+    """Set the weights of outcomes, divided by their sums, without the samples that add little to the upper bound.
 
     With fewer samples a point is of use for more weights: a sum needs all of its points to be below the weight, in each
     sample. An outcome that has been a point already gets its whole weight.

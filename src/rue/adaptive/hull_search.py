@@ -167,7 +167,7 @@ class HullSearch:
             self._play()
 
     def _follow_trials(self, belief: Array) -> None:
-        """Follow trials from a belief, for a part of the time that the hull takes; less often if they bring nothing."""
+        """Follow trials from a belief, for a part of the time that the hull takes; less often if they gain nothing."""
         if self.pause > 0:
             self.pause -= 1
             return
@@ -218,7 +218,7 @@ class HullSearch:
         return here <= NEAR * self._left
 
     def _is_stuck(self, uppers: list[float]) -> bool:
-        """Return whether the upper bound at the belief hardly falls."""
+        """Return whether the upper bound at the belief falls only a little."""
         return len(uppers) > STUCK_ROUNDS and uppers[-1 - STUCK_ROUNDS] - uppers[-1] < STUCK * self._left
 
     def _update_lower(self) -> None:

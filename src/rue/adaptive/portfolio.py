@@ -156,7 +156,7 @@ def _is_finite(model: UMDP, policy: Policy, run: Run) -> bool:
     """Return whether the regret of a policy is finite in all samples, and proved to be."""
     try:
         verdict = judge(model, policy, run)
-    except SolverFailed:  # it hardly ever ends
+    except SolverFailed:  # it almost never ends
         return False
     return bool(np.isfinite(verdict.max_regret + verdict.error))
 

@@ -23,8 +23,8 @@ whole gap, the belief moves from where the lower bound is best towards the dual 
 leave room for the next step (a level method on a line): the raw dual would jump from side to side. The graph does not
 depend on the belief, so nothing is lost by moving.
 
-*The hull.* Where outcomes tell the samples apart little by little, hardly any two histories have the same likelihood,
-and a graph of beliefs stays shallow. A search whose gap hardly shrinks when the graph doubles goes on with points and
+*The hull.* Where each outcome tells little about the sample, almost no two histories have the same likelihood, and a
+graph of beliefs stays shallow. A search whose gap shrinks only a little when the graph doubles goes on with points and
 sums of points (`hull_search.py`). Where only few beliefs can be reached, all of them are listed (`finite.py`).
 
 *Tails.* The mean of the worst part α of the probability is a maximum over beliefs with caps, b_k ≤ p_k/α (`risk.py`).
@@ -329,7 +329,7 @@ class AdaptiveSearch:
             status = self.run.stop() or self._close_gap(gap)
             if status in (None, Status.UNPROVED):
                 status = self._close_finite(gap) or status or HullSearch(self).close(gap)
-            # No policy of another method may be better, whatever the gap.
+            # No policy of another method may be better, also with a large gap.
             self.add_policies(math.inf if status is Status.SOLVED else 0)
         except OutOfMemory:
             status = Status.MEMORY_LIMIT
@@ -400,7 +400,7 @@ class AdaptiveSearch:
         return Status.SOLVED if self._is_closed(self.lower, self.upper, gap, AIM) else self._stop()
 
     def stalls(self, gaps: list[float], window: int = STALE) -> bool:
-        """Add the gap to those at earlier beliefs; return whether it has hardly shrunk in the last few of them."""
+        """Add the gap to those at earlier beliefs; return whether it shrank only a little in the last of them."""
         gaps.append(self.upper - self.lower)
         return len(gaps) > window and not gaps[-1] < SHRINK * gaps[-1 - window]
 
@@ -501,7 +501,7 @@ class AdaptiveSearch:
             policy = policy_at_hand(self.model, None, self.run)
             return policy, self._judge(policy)
         verdict = None
-        # The judge may find an infinite cost for a controller that hardly ever ends, and have no time for a large one.
+        # The judge may find an infinite cost for a controller that almost never ends, and have no time for a large one.
         given = self.graph.is_given(known)
         for usable in (np.ones(known.size, bool), given):
             if verdict is None or (usable.any() and not np.isfinite(verdict.max_regret)):

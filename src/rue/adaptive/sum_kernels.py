@@ -55,7 +55,7 @@ declare(Tableau, "l1 l1 f2 f1 f1 f1 f1 l1 f1")
 
 @kernel("GapModel HullArrays VectorLists Tableau l1 int int")
 def link(model, hull, vectors, tableau, chosen, first, last):
-    """Link outcomes anew. Different outcomes may be done at the same time."""
+    """Link outcomes again. Different outcomes may be done at the same time."""
     weight = np.empty(hull.weight.shape[1])
     for i in range(first, last):
         at = chosen[i]
