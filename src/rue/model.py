@@ -135,7 +135,7 @@ class Graph:
         return {**names, "layout": plain(self.layout)}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
+        """Make copies and pickles by the constructor, which freezes and checks their arrays."""
         return Graph, (*(getattr(self, name) for name in GRAPH_FIELDS), *self.header().values())
 
     def __repr__(self) -> str:
@@ -358,7 +358,7 @@ class UMDP:
         return cast(T, self._memory[key])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
+        """Make copies and pickles by the constructor, which freezes and checks their arrays."""
         return UMDP, (self.graph, self.prob, self.cost, self.sample_label, dict(self.scenery), self.weight, self.units)
 
     def __repr__(self) -> str:

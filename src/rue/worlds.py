@@ -399,7 +399,7 @@ def _call(draw: Callable[[int], object], block: int, name: str) -> UMDP:
 
 
 def _sizes(samples: int, block: int | None, graph: Graph | None) -> Array:
-    """Return the sizes of blocks that are all alike but the last one."""
+    """Return the sizes of blocks: all equal except the last."""
     count = whole_number("the number of samples", samples, 1)
     check_memory(f"the figures of {count} samples", SAMPLE_BYTES * count)
     if block is None and graph is not None:
