@@ -19,7 +19,7 @@ import rue
 from rue import _check, judge, parts, values
 from rue.formats import rue_file
 from rue.judge import policy_cost
-from rue.parts import _as_sent, do_parts, part_of, parts_of
+from rue.parts import _as_sent, do_parts, model_part, parts_of
 from rue.policy import POLICY_FIELDS
 from rue.sharing import read, share
 from rue.solution import Run
@@ -305,7 +305,7 @@ def test_a_part_is_like_the_whole(pair):
     for part in (slice(0, 4), slice(4, model.samples)):
         if part.start >= model.samples:
             continue
-        cost = policy_cost(part_of(*_as_sent(model, part)), policy, Run(threads=1))
+        cost = policy_cost(model_part(*_as_sent(model, part)), policy, Run(threads=1))
         np.testing.assert_array_equal(cost.value, whole.value[part])
         np.testing.assert_array_equal(cost.error, whole.error[part])
 

@@ -16,6 +16,17 @@ def ranges(first: Array, length: Array) -> Array:
     return np.repeat(first - np.cumsum(length) + length, length) + np.arange(int(length.sum()))
 
 
+def members(ptr: Array, lists: Array) -> Array:
+    """Return the items of some lists, one list after the other; list i has the items ptr[i] … ptr[i+1] − 1."""
+    return ranges(ptr[lists], ptr[lists + 1] - ptr[lists])
+
+
+def members_with_owner(ptr: Array, lists: Array) -> tuple[Array, Array]:
+    """Return what `members` returns, and for each item the place of its list among `lists`."""
+    length = ptr[lists + 1] - ptr[lists]
+    return ranges(ptr[lists], length), np.repeat(np.arange(lists.size), length)
+
+
 def read_only(array: Array) -> Array:
     """Return the array itself, made read-only."""
     array.flags.writeable = False

@@ -3,7 +3,7 @@
     min c·x   subject to   row_lower ≤ A x ≤ row_upper,   lower ≤ x ≤ upper,   some x whole
 
 A `Program` is built once; its numbers may be overwritten, its shape may not. One `HighsLp` is allocated, its arrays are
-overwritten and passed anew, and a linear program starts from the basis of the solve before: 4 to 10 times faster than
+overwritten and passed again, and a linear program starts from the basis of the solve before: 4 to 10 times faster than
 changing coefficients one by one. Solves run on one thread with a fixed seed, so that the same program gives the same
 answer; `run` releases the interpreter's lock, so threads may each have programs of their own. A program must not be
 shared by threads.

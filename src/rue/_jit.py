@@ -1,10 +1,10 @@
 """Compile loops over flat arrays with numba, and keep the machine code on disk.
 
-Such loops stand in files called `*_kernels.py` beside the code that calls them. They check nothing and allocate nothing
+Such loops are in files called `*_kernels.py` beside the code that calls them. They check nothing and allocate nothing
 inside loops. A kernel may call helpers of other kernel files: the key of numba's cache, which sees edits in the file of
 the kernel alone, is extended by the text of all files whose functions it can reach (`_KernelCache`).
 
-A *kernel* is called from Python. It is compiled for one list of types, which stands in its decorator, one word for each
+A *kernel* is called from Python. It is compiled for one list of types, which its decorator gives, one word for each
 parameter: a letter for the numbers in an array (f float64, l int64, i int32, s int8, u uint64, b bool), in capitals if
 the array is read-only, as those of a model are, and its number of dimensions; or `int`, `float`, `bool`, `generator`,
 or the name of a record. So everything can be compiled before it is needed, and nothing is compiled twice.
@@ -55,7 +55,7 @@ class Deferred:
     def dispatcher(self) -> Any:
         """Return the object that numba makes of the function.
 
-        No property: an AttributeError inside one would end in `__getattr__`, which asks for it again, for ever.
+        This is no property: an AttributeError inside one would call `__getattr__`, which would ask for it again.
         """
         if self._dispatcher is None:
             self._dispatcher = self._make(self._function)
@@ -231,7 +231,7 @@ def _type(word: str) -> Any:
 
 
 def make_ready(names: Iterable[str], on_compile: Callable[[str], None]) -> None:
-    """Load these kernels, or compile those that are not on disk; tell before each that has to be compiled."""
+    """Load these kernels, or compile those that are not on disk; call `on_compile` before each of the latter."""
     for name in [name for name in names if not KERNELS[name].is_ready]:
         with _numba().core.event.install_listener("numba:compile", _First(on_compile, name)):
             KERNELS[name].make_ready()

@@ -7,7 +7,7 @@ For samples A ⊆ K, with the minimum over all policies,
 for each policy π'. So a lower bound for the active samples A holds for all samples, and so does its certificate; the
 judge's figure over all samples is the upper bound. The solver's policy for A is judged on all samples. Those on which
 it is worst become active, and the solver starts again from this policy, until the bounds over all samples are close
-enough. Active samples that have not mattered for some rounds leave; one that comes back stays.
+enough. Active samples that have not mattered for some rounds are removed; one that is added again stays.
 
 *Tails.* The same holds for the mean of the worst part of the probability: caps on the belief (`risk.py`) are those of
 the whole, and beliefs on A need not sum to one.
@@ -45,8 +45,8 @@ FIRST_TAIL = 1.5
 # The gap of a part, as a fraction of the gap that is asked for; where nothing is left to add, it is divided by `FINER`,
 # this many times at most.
 PART_GAP, FINER, MOST_FINER = 0.5, 4.0, 12
-# A relative gap of a part that is good enough at first, and then as a part of that over all samples: while the samples
-# that matter are not known, it is no use to be exact about others.
+# A relative gap of a part that is good enough at first, and then as a part of that over all samples: until the samples
+# that matter are known, a smaller gap is wasted work.
 FIRST_GAP, LOOSE = 0.2, 0.5
 # An active sample is idle if its belief is below this part of its cap, and leaves after this number of rounds in a row.
 LITTLE, IDLE_ROUNDS = 1e-3, 3
@@ -54,7 +54,7 @@ LITTLE, IDLE_ROUNDS = 1e-3, 3
 LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.MEMORY_LIMIT, Status.INTERRUPTED)
 # The judge's error is no gap, up to these parts of the upper bound and of the largest optimal value.
 JUDGED, JUDGED_VALUE = 1e-6, 1e-9
-# Nor are errors of this size, which underflow leaves where nothing costs anything.
+# Nor are errors up to this size, which underflow leaves where all costs are zero.
 TINY = 1e-200
 # Time that is kept for the judge, as a multiple of what it took.
 JUDGING = 1.5
@@ -103,7 +103,7 @@ class Whole(ABC):
     """All samples, as the search in parts sees them."""
 
     samples: int
-    about: object  # what the cache of a run knows them by
+    about: object  # their key in the cache of a run
 
     @abstractmethod
     def weight(self, run: Run) -> Array:  # [K]
@@ -348,7 +348,7 @@ class ActiveSearch:
         return verdict.regret if self.solver.objective == "regret" else verdict.value
 
     def _exchange(self, outcome: Outcome) -> bool:
-        """Let idle samples go, and the worst of the others come; return whether any came."""
+        """Remove idle samples and add the worst of the others; return whether any was added."""
         figure, cap = self._figures(self.verdict), self.cap
         own = worst_belief(figure[self.active], cap[self.active])
         level = figure[self.active][own > 0].min()
@@ -373,7 +373,7 @@ class ActiveSearch:
         matters = (np.maximum(belief, own) >= LITTLE * self.cap[self.active]) | (self.idle[self.active] < 0)
         self.idle[self.active] = np.where(matters, np.minimum(self.idle[self.active], 0), self.idle[self.active] + 1)
         leaving = self.idle[self.active] >= IDLE_ROUNDS
-        self.idle[self.active[leaving]] = -1  # it stays if it comes back
+        self.idle[self.active[leaving]] = -1  # it stays if it is added again
         return np.asarray(leaving)
 
     def _outcome(self, status: Status) -> Outcome:

@@ -6,8 +6,9 @@ choice's probabilities from its posterior, independently of the other choices.
 
 Which outcomes a choice has at all, its *support*, has to be said as well. If they are those that were seen after it, a
 choice that was tried once has one outcome, certain in every sample: of what is known least, the posterior is most sure,
-and no policy can hedge against what all samples agree on. If a choice may lead to whatever was seen to follow its state
-after any action, with n(s') = 0 where it has not done so yet, the posterior is wide where the counts are small.
+and no policy can hedge against what all samples agree on. If a choice may lead to all states that were seen to follow
+its state after any action, with n(s') = 0 where it has not done so yet, the posterior is wide where the counts are
+small.
 """
 
 from collections import defaultdict
@@ -434,7 +435,7 @@ def count_transitions(
     ends = _names("goals", goals)
     after_goal = 0
     seen: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-    paid: dict[tuple[int, int], _Spread] = defaultdict(_Spread)
+    paid: dict[tuple[int, int], _Moments] = defaultdict(_Moments)
     try:
         numbered = enumerate(rows)
     except TypeError:
@@ -487,7 +488,7 @@ def _names(what: str, names: Iterable[Hashable]) -> dict[Hashable, None]:
 
 
 @dataclass(eq=False)
-class _Spread:
+class _Moments:
     """Mean and sum of squared deviations of numbers that are not kept (Welford)."""
 
     count: int = 0
@@ -506,7 +507,7 @@ class _Spread:
         return float(np.sqrt(variance / self.count))
 
 
-def _usual_variance(paid: Mapping[tuple[int, int], _Spread]) -> dict[int, float]:
+def _usual_variance(paid: Mapping[tuple[int, int], _Moments]) -> dict[int, float]:
     """Return the variance of an action's cost within a state, pooled over all states."""
     squares: dict[int, float] = {}
     freedom: dict[int, int] = {}
@@ -518,7 +519,7 @@ def _usual_variance(paid: Mapping[tuple[int, int], _Spread]) -> dict[int, float]
 
 def _handle_unvisited(
     state: dict[Hashable, int], action: dict[Hashable, int], ends: Mapping[Hashable, None],
-    seen: dict[tuple[int, int], dict[int, int]], paid: dict[tuple[int, int], _Spread], unvisited: str,
+    seen: dict[tuple[int, int], dict[int, int]], paid: dict[tuple[int, int], _Moments], unvisited: str,
 ) -> None:  # fmt: skip
     left = {s for s, _ in seen}
     stuck = [(name, number) for name, number in state.items() if number not in left and name not in ends]
@@ -533,7 +534,7 @@ def _handle_unvisited(
     stay = action.setdefault("stuck", len(action))
     for _, number in stuck:
         seen[number, stay] = {number: 1}
-        paid[number, stay] = _Spread(1)
+        paid[number, stay] = _Moments(1)
 
 
 def _count_table(counts: ArrayLike, cost: ArrayLike | None, initial: int, goals: ArrayLike, support: str) -> Counts:

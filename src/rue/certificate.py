@@ -62,12 +62,12 @@ import numpy as np
 
 from rue._arrays import Array, pointers, ranges, read_only
 from rue._check import in_all, index_array, one_of, real_number
-from rue._rounding import UNDERFLOW
+from rue._rounding import TWICE_ROUNDOFF, UNDERFLOW
 from rue._threads import cores, each, in_parts
 from rue.certificate_kernels import Claims, GapModel, check_points
 from rue.errors import BadInput, NotProved
 from rue.model import UMDP, Graph
-from rue.potential import LARGE_VALUE, MOST_THREADS, TWICE_ROUNDOFF, OneSample
+from rue.potential import LARGE_VALUE, MOST_THREADS, OneSample
 from rue.risk import caps_of, check_tail
 
 # Weights, probabilities, gaps and values of points below this count as zero, so that their products are normal numbers.
@@ -158,7 +158,7 @@ class Certificate:
         return json.dumps({**header, "model": arrays | numbers, "certificate": proof}, allow_nan=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
+        """Make copies and pickles by the constructor, which freezes and checks their arrays."""
         arrays = (getattr(self, name) for name in _FIELDS)
         return Certificate, (self.objective, self.fingerprint, self.bound, *arrays, self.tail)
 

@@ -27,7 +27,7 @@ declare(Partition, "l1 l1 l1 l1 l1 l1 l1")
 def refine(owner, before_ptr, before, nodes, blocks, outcomes, bundles):
     """Refine two partitions until all nodes of a block do the same for ever.
 
-    Nodes of a block have one state and the same labels, each of which leads to one block; no label stands twice at a
+    Nodes of a block have one state and the same labels, each of which leads to one block; no label occurs twice at a
     node. The partitions are refined in turns (Valmari, Fast brief practical DFA minimization, 2012): that of the nodes
     by the bundles of outcomes that leave them, where a bundle has one label and leads to one block, and that of the
     outcomes by the blocks that they lead to. Of a set that is split, the smaller part is the new one, and only its

@@ -2,7 +2,7 @@
 
 *Merging.* Two nodes do the same for ever if they have one state, the same choices with the same weights, and the next
 nodes of each outcome do the same for ever. The largest such relation is found by splitting blocks of nodes until
-nothing tells the nodes of a block apart; weights count as equal if they are the same number. So the merged controller
+the nodes of each block are equal; weights count as equal if they are the same number. So the merged controller
 draws the same choices with the same probabilities after every history, and has the same value in every model.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rue import structure_kernels as reach
-from rue._arrays import Array, places, pointers, ranges, read_only
+from rue._arrays import Array, members, places, pointers, ranges, read_only
 from rue.controller_kernels import Partition, refine
 from rue.model import Graph
 from rue.policy import Policy, complete_choices
@@ -67,7 +67,7 @@ def mix_policies(policies: list[Policy], weight: Array) -> Policy:
 
 
 def handed_over(policy: Policy, lost: Array, other: Policy) -> Policy:
-    """Return the policy that goes on with another one, at its first node of the state, in place of a lost node."""
+    """Return the policy that continues with another one, at its first node of the state, in place of a lost node."""
     node = np.full(policy.graph.states, -1)
     node[other.node_state[::-1]] = np.arange(other.nodes)[::-1]
     number = np.where(lost, policy.nodes + node[policy.node_state], np.arange(policy.nodes))
@@ -125,7 +125,7 @@ def _partition(key: Array, keys: int) -> tuple[Partition, int]:
 def _labels(policy: Policy) -> tuple[Array, int]:
     """Return a number for each outcome that tells choice, weight and transition, and how many numbers there are.
 
-    Entries of a node that agree in choice and weight are told apart by their rank, so that no label stands twice there.
+    Entries of a node with the same choice and weight differ by their rank, so that no label occurs twice at a node.
     """
     entries = policy.choice.size
     owner = policy.entry_node
@@ -153,7 +153,7 @@ def _changes(*keys: Array) -> Array:
 
 
 def _by_first(key: Array) -> tuple[Array, Array]:
-    """Return where each key stands first, in that order, and for each element the number of its key."""
+    """Return the first place of each key, in order, and for each element the number of its key."""
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = places(order, order.size)
@@ -162,8 +162,8 @@ def _by_first(key: Array) -> tuple[Array, Array]:
 
 def _kept(policy: Policy, node: Array, place: Array, start_node: Array, start_weight: Array) -> Policy:
     """Return the policy with some of its nodes only; `place` has the new number of each node, or of its substitute."""
+    entry = members(policy.entry_ptr, node)
+    following = place[policy.next_node[members(policy.next_ptr, entry)]]
     count = np.diff(policy.entry_ptr)[node]
-    entry = ranges(policy.entry_ptr[node], count)
-    following = place[policy.next_node[ranges(policy.next_ptr[entry], np.diff(policy.next_ptr)[entry])]]
     part = (policy.node_state[node], count, policy.choice[entry], policy.weight[entry], following)
     return put_together(policy.graph, [part], start_node, start_weight)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rue._arrays import Array, places, ranges
+from rue._arrays import Array, members_with_owner, places
 from rue._check import in_all
 from rue._linear import solve_chain
 from rue._threads import each
@@ -95,9 +95,8 @@ def _backup(model: UMDP, choice: Array, value: Array, sample: int | None = None)
     """Return the cost of choices with these values to follow, in all samples or in one."""
     graph = model.graph
     columns = slice(None) if sample is None else slice(sample, sample + 1)
-    length = np.diff(graph.trans_ptr)[choice]
-    first = np.cumsum(length) - length
-    transition = ranges(graph.trans_ptr[choice], length)
+    transition, owner = members_with_owner(graph.trans_ptr, choice)
+    first = np.searchsorted(owner, np.arange(choice.size))
     prob = model.prob[transition, columns]
     ahead = np.where(prob > 0, value[graph.successor[transition]], 0.0)
     paid = model.cost[choice, columns]
@@ -145,7 +144,7 @@ def _cost_and_steps(model: UMDP, policy: Policy, k: int, run: Run) -> tuple[floa
 
 
 def cost_by_steps(chain: PolicyChain, paid: Array, run: Run) -> tuple[float, float] | None:
-    """Return expected cost and steps, summed until hardly any episode is unfinished, or None if that takes too long."""
+    """Return expected cost and steps, summed until almost no episode is unfinished, or None if that takes too long."""
     from scipy.sparse import csr_array  # slow to import
 
     inner, row, column, prob = _visited_part(chain)

@@ -1,8 +1,8 @@
 """`evaluate`: the judge over a model, or block by block over a source, also by many workers.
 
 Of a block nothing stays but its figures: V_k(π) with its error, the bounds on V*_k at the initial state, and the
-weights, a few numbers for each sample. A block is judged by itself, whoever does it, so that the figures depend on the
-source and the policy alone: not on the executor, the number of workers, or who is done first. V*_k at the initial state
+weights, a few numbers for each sample. Each block is judged on its own, so that the figures depend on the source and
+the policy alone: not on the executor, the number of workers, or the order in which they end. V*_k at the initial state
 is kept in the cache of the run, so that it is computed for the first policy only.
 
 *Workers.* A task is a few blocks, so that sending the policy along costs little beside the work. A worker keeps what it
@@ -196,10 +196,10 @@ def _judge_block(model: UMDP, block: int, policy: Policy, run: Run, wants_least:
 
 
 class _Quiet(Inner):
-    """The judging of one block within a run: it tells nothing."""
+    """The judging of one block within a run: it reports nothing."""
 
     def report(self, stage: str, objective: Interval | None = None) -> None:
-        """Tell nothing."""
+        """Report nothing."""
 
 
 class _Work(NamedTuple):

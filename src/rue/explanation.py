@@ -36,7 +36,7 @@ from rue.errors import BadInput
 from rue.judge import Evaluation, judge
 from rue.model import UMDP, check_model, check_same_graph
 from rue.policy import Policy, check_policy
-from rue.solution import Cache, Hook, Limits, Run, Solution, check_cache, check_limits
+from rue.solution import Cache, Hook, Limits, Run, Solution, check_cache, check_limits, policy_of
 from rue.values import OPTIMAL_TIE, optimal_values
 from rue.visits import expected_visits
 
@@ -335,7 +335,7 @@ def explain(
     0.024
     """
     check_model(model)
-    policy = solution.policy if isinstance(solution, Solution) else check_policy(solution)
+    policy = check_policy(policy_of(solution))
     check_same_graph(model, policy.graph)
     whole_number("entries", entries, 1)
     run = Run(check_limits(limits), progress, check_cache(cache))

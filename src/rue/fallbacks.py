@@ -8,7 +8,7 @@ not exist, each policy misses the goal with positive probability in some sample,
 
 import numpy as np
 
-from rue._arrays import ranges
+from rue._arrays import members_with_owner
 from rue.controllers import part_of, put_together
 from rue.diagnosis import Unfolded, diagnose
 from rue.model import UMDP
@@ -49,11 +49,9 @@ def _folded(unfolded: Unfolded) -> Policy:
     graph, small = unfolded.original.graph, wandering(unfolded.model)
     alone = wandering(unfolded.original)
     choice = unfolded.choice[small.choice]
-    length = np.diff(graph.trans_ptr)[choice]
-    following = graph.successor[ranges(graph.trans_ptr[choice], length)].astype(np.int64)
-    own = ranges(unfolded.model.graph.trans_ptr[small.choice], np.diff(small.next_ptr))
-    entry = np.repeat(np.arange(choice.size), np.diff(small.next_ptr))
-    first = np.cumsum(length) - length
+    outcome, taken = members_with_owner(graph.trans_ptr, choice)
+    following, first = graph.successor[outcome].astype(np.int64), np.searchsorted(taken, np.arange(choice.size))
+    own, entry = members_with_owner(unfolded.model.graph.trans_ptr, small.choice)
     following[first[entry] + unfolded.transition[own] - graph.trans_ptr[choice[entry]]] = alone.nodes + small.next_node
     part = (unfolded.state[small.node_state], np.diff(small.entry_ptr), choice, small.weight, following)
     return put_together(graph, [part_of(alone), part], alone.nodes + small.start_node, small.start_weight)

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 from rue._check import text_path
 from rue.errors import BadInput
@@ -10,7 +11,7 @@ from rue.formats import load
 from rue.judge import judge
 from rue.model import UMDP, Graph
 from rue.policy import Policy
-from rue.solution import Interval, Outcome, Run, Solution, Solver, Status
+from rue.solution import Interval, Outcome, Run, Solver, Status, policy_of
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,10 @@ def read_policy(path: str, model: UMDP | Graph) -> Policy:
     thing = load(path, model)
     if isinstance(thing, UMDP):
         raise BadInput(f"{path}: it holds a UMDP; expected a policy or a solution")
-    return thing.policy if isinstance(thing, Solution) else thing
+    return policy_of(thing)
 
 
-def digest_of(path: str) -> str:
+def digest_of(path: str | Path) -> str:
     """Return the SHA-256 of a file."""
     try:
         with text_path(path).open("rb") as stream:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, members, pointers
 from rue._check import check_memory, number_array, real_number, whole_number
 from rue.errors import BadInput
 from rue.flat import Flat, let_goals_wait
@@ -57,10 +57,9 @@ def _unrolled(flat: Flat, horizon: int, gamma: float, shift: float, at_end: Arra
     """Return one layer of states for each time, the initial state first."""
     layer, first = np.array([flat.initial]), 0
     layers, choices, transitions, successors, costs = [layer], [], [], [], []
-    length = np.diff(flat.trans_ptr)
     for time in range(horizon):
-        choice = ranges(flat.choice_ptr[layer], np.diff(flat.choice_ptr)[layer])
-        transition = ranges(flat.trans_ptr[choice], length[choice])
+        choice = members(flat.choice_ptr, layer)
+        transition = members(flat.trans_ptr, choice)
         following = np.unique(flat.successor[transition])
         first += layer.size
         successors.append(first + np.searchsorted(following, flat.successor[transition]))
@@ -78,7 +77,7 @@ def _unrolled(flat: Flat, horizon: int, gamma: float, shift: float, at_end: Arra
         flat,
         choice_ptr=pointers(count),
         action=flat.action[choice],
-        trans_ptr=pointers(length[choice]),
+        trans_ptr=pointers(np.diff(flat.trans_ptr)[choice]),
         successor=np.concatenate(successors),
         prob=flat.prob[transition],
         cost=np.concatenate(costs),

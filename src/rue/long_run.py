@@ -47,7 +47,7 @@ def components(row_ptr: Array, target: Array) -> tuple[Array, Array]:
 
 
 def around_policy(part_ptr: Array, system: chain.System, value: Array, error: Array) -> Around:
-    """Return bounds for a chain whose nodes are in the order of its components; its last node stands for the ends."""
+    """Return bounds for a chain whose nodes are in the order of its components; its last node is that of all ends."""
     count = value.shape[0] - 1
     part = np.repeat(np.arange(part_ptr.size, dtype=np.int32), np.append(np.diff(part_ptr), 1))
     every = np.arange(count + 1)

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rue import mixture_kernels as kernel
-from rue._arrays import Array, places, ranges
+from rue._arrays import Array, members_with_owner, places
 from rue._linear import solve_chain
 from rue._threads import pieces
 from rue.active import Part, SolverInParts
@@ -144,7 +144,7 @@ class _Pool:
         began = self.run.seconds
         try:
             verdict = judge(self.model, policy, self.run.afterwards())
-        except SolverFailed:  # it hardly ever ends
+        except SolverFailed:  # it almost never ends
             self.left_open = True
             return None
         self.judge_seconds = max(self.judge_seconds, self.run.seconds - began)
@@ -348,16 +348,14 @@ class _PolicySearch:
         states = np.flatnonzero(proper & ~graph.goal)
         place = places(states, graph.states, states.size)
         taken = choice[states]
-        length = np.diff(graph.trans_ptr)[taken]
-        trans = ranges(graph.trans_ptr[taken], length)
-        row, column = np.repeat(np.arange(states.size), length), place[graph.successor[trans]]
-        prob = model.prob[trans, sample]
+        trans, row = members_with_owner(graph.trans_ptr, taken)
+        column, prob = place[graph.successor[trans]], model.prob[trans, sample]
         right = np.column_stack([model.cost[taken, sample], np.ones(states.size)])
         try:
             solved = solve_chain(row, column, prob, right)
         except SolverFailed:
             return None
-        # A chain that hardly ever ends is numerically singular; each state takes one step at least.
+        # A chain that almost never ends is numerically singular; each state takes one step at least.
         if not (solved[:, 1] > 0.5).all() or solved[:, 1].max(initial=0.0) > MOST_STEPS:
             return None
         value = np.zeros(graph.states)

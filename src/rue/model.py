@@ -135,7 +135,7 @@ class Graph:
         return {**names, "layout": plain(self.layout)}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
+        """Make copies and pickles by the constructor, which freezes and checks their arrays."""
         return Graph, (*(getattr(self, name) for name in GRAPH_FIELDS), *self.header().values())
 
     def __repr__(self) -> str:
@@ -278,40 +278,33 @@ class UMDP:
         without goals, pass `discount` to `from_dense` or to the `Builder`. Labels, layout and scenery stay; the new
         state has the mean of the scenery, and the layout no longer names the domain, whose draws have another graph.
         """
-        graph = self.graph
-        flat = Flat(
-            graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor,
-            self.prob, self.cost, graph.initial, graph.state_label, graph.action_label, units=self._unshifted(),
-        )  # fmt: skip
-        ending = UMDP.from_flat(flat, discount)
-        layout = {name: value for name, value in graph.layout.items() if name != "domain"}
+        ending = UMDP.from_flat(self._flat(), discount)
+        layout = {name: value for name, value in self.graph.layout.items() if name != "domain"}
         if isinstance(layout.get("cell"), tuple):
             layout["cell"] = (*layout["cell"], -1)
         scenery = {name: np.vstack([values, values.mean(axis=0)]) for name, values in self.scenery.items()}
-        graph = replace(ending.graph, layout=layout)
-        return UMDP(graph, ending.prob, ending.cost, self.sample_label, scenery, self.weight, ending.units)
+        return replace(ending, graph=replace(ending.graph, layout=layout), scenery=scenery)
 
     def with_horizon(self, horizon: int, terminal: ArrayLike | None = None) -> "UMDP":
         """Return the same problem for a number of steps, with time in the names of states (`horizon.py`).
 
         `terminal[S]`, or `[K,S]`, is paid in the state where it ends. Layout and scenery are left out.
         """
-        graph = self.graph
-        flat = Flat(
-            graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor,
-            self.prob, self.cost, graph.initial, graph.state_label, graph.action_label, self.sample_label, self.weight,
-            self._unshifted(),
-        )  # fmt: skip
-        return UMDP.from_flat(flat, None, horizon, terminal)
+        return UMDP.from_flat(self._flat(), None, horizon, terminal)
 
-    def _unshifted(self) -> Units:
-        """Return the units, unless costs were shifted already."""
+    def _flat(self) -> Flat:
+        """Return the flat arrays of the model, unless its costs were shifted already."""
         if self.units.shift or self.units.constant or self.units.average:
             done = "divided by the steps" if self.units.average else "shifted"
             raise BadInput(
                 f"the costs of the model are {done} already; expected discount= and horizon= where it is made"
             )
-        return self.units
+        graph = self.graph
+        return Flat(
+            graph.choice_ptr, graph.action, graph.trans_ptr, graph.successor,
+            self.prob, self.cost, graph.initial, graph.state_label, graph.action_label, self.sample_label, self.weight,
+            self.units,
+        )  # fmt: skip
 
     def subset(self, samples: ArrayLike) -> "UMDP":
         """Return the model with these samples only, in this order. Their weights are divided by their sum."""
@@ -365,7 +358,7 @@ class UMDP:
         return cast(T, self._memory[key])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
+        """Make copies and pickles by the constructor, which freezes and checks their arrays."""
         return UMDP, (self.graph, self.prob, self.cost, self.sample_label, dict(self.scenery), self.weight, self.units)
 
     def __repr__(self) -> str:

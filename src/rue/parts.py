@@ -3,7 +3,7 @@
 Work gets a model and says which of its samples it is about. On the machine of this process it is the whole model:
 threads use it as it is, and processes map one copy of it (`sharing.py`). A worker that cannot find that says so, and
 the same work is sent again with the part: a model of these samples that knows what the whole one knows about its graph,
-so that figures are the same to the last digit. A worker keeps what it has, so that nothing travels twice. A task whose
+so that figures are the same to the last digit. A worker keeps what it has, so that nothing is sent twice. A task whose
 worker was lost is done again, and what no worker does is done in this process.
 """
 
@@ -144,7 +144,7 @@ def do_parts(
 
 
 def _as_sent(model: UMDP, samples: slice) -> tuple[Any, ...]:
-    """Return what `part_of` makes a part of."""
+    """Return the arguments of `model_part` for some samples."""
     graph = model.graph
     arrays = {name: getattr(graph, name) for name in GRAPH_FIELDS}
     # Labels are many texts, which take longer to send than numbers.
@@ -153,7 +153,7 @@ def _as_sent(model: UMDP, samples: slice) -> tuple[Any, ...]:
     return bare, prob, cost, {key: model._memory[key] for key in KNOWN if key in model._memory}
 
 
-def part_of(graph: Graph, prob: Array, cost: Array, known: dict[str, Any]) -> UMDP:
+def model_part(graph: Graph, prob: Array, cost: Array, known: dict[str, Any]) -> UMDP:
     """Return some samples of a model, without the checks of a new model: the whole one has passed them."""
     part = object.__new__(UMDP)
     samples = prob.shape[1]
@@ -194,6 +194,6 @@ def _samples_of(task: _Task) -> tuple[UMDP, slice] | None:
 def _keep(key: str, sent: tuple[Any, ...] | None) -> None:
     """Keep a model, and the others that were used last as far as there is room for them."""
     if sent is not None:
-        _kept[key] = part_of(*sent)
+        _kept[key] = model_part(*sent)
     while len(_kept) > 1 and sum(part.nbytes for part in _kept.values()) > KEPT * machine_memory():
         _kept.popitem(last=False)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, members, pointers
 from rue._check import frozen_array, in_all, number_array
 from rue.errors import BadInput
 from rue.model import GRAPH_FIELDS, UMDP, Graph
@@ -68,7 +68,7 @@ class Policy:
         """Return a policy that depends on the state alone.
 
         `actions[S]` has an action for each state, by name or by number; `probabilities[S, A]` a distribution over
-        actions. What stands at goals is ignored.
+        actions. Entries at goals are ignored.
 
         >>> model = rue.domains.Disaster(width=4, height=4, seed=1).sample(5, seed=1)
         >>> policy = rue.Policy.stationary(model, ["south-east"] * model.graph.states)
@@ -89,7 +89,7 @@ class Policy:
 
     @classmethod
     def from_choices(cls, graph: Graph, choice: Array) -> "Policy":
-        """Return a stationary deterministic policy from `choice[S]`; what stands at goals is ignored."""
+        """Return a stationary deterministic policy from `choice[S]`; entries at goals are ignored."""
         choice = frozen_array("choice", choice, np.int64)
         acting = ~_graph_of(graph).goal
         if choice.shape != acting.shape or not _within(choice[acting], graph.choices):
@@ -105,15 +105,14 @@ class Policy:
         if weight.shape != (_graph_of(graph).choices,):
             raise BadInput(f"weight has shape {weight.shape}; expected ({graph.choices},): one for each choice")
         used = np.flatnonzero(weight > 0)
-        length = np.diff(graph.trans_ptr)[used]
         return cls(
             graph=graph,
             node_state=np.arange(graph.states),
             entry_ptr=pointers(np.bincount(graph.choice_state[used], minlength=graph.states)),
             choice=used,
             weight=weight[used],
-            next_ptr=pointers(length),
-            next_node=graph.successor[ranges(graph.trans_ptr[used], length)],
+            next_ptr=pointers(np.diff(graph.trans_ptr)[used]),
+            next_node=graph.successor[members(graph.trans_ptr, used)],
             start_node=np.array([graph.initial]),
             start_weight=np.ones(1),
         )
@@ -131,7 +130,7 @@ class Policy:
     @property
     def transition(self) -> Array:
         """The transition of the graph that each of `next_node` is for."""
-        return ranges(self.graph.trans_ptr[self.choice], np.diff(self.next_ptr))
+        return members(self.graph.trans_ptr, self.choice)
 
     @property
     def is_stationary(self) -> bool:
@@ -240,7 +239,7 @@ class Policy:
         return nodes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how copies and pickles are made: anew, so that they are frozen and checked like any other."""
+        """Make copies and pickles by the constructor, which freezes and checks their arrays."""
         return Policy, (self.graph, *(getattr(self, name) for name in POLICY_FIELDS))
 
     def __repr__(self) -> str:
@@ -318,7 +317,7 @@ def _what_is_wrong(policy: Policy) -> str | None:
     for name, size in sizes.items():
         if not _within(getattr(policy, name), size):
             return f"{name} of the policy is out of range"
-    owner = np.repeat(np.arange(nodes), np.diff(policy.entry_ptr))
+    owner = policy.entry_node
     sums = np.bincount(owner, weights=policy.weight, minlength=nodes)
     at_goal = graph.goal[policy.node_state]
     problems = {
@@ -337,8 +336,7 @@ def _what_is_wrong(policy: Policy) -> str | None:
             return f"{name} of the policy does not fit its other arrays"
     if (policy.node_state[policy.start_node] != graph.initial).any():
         return f"the policy starts in another state; expected the initial state {graph.state_name(graph.initial)}"
-    target = graph.successor[ranges(graph.trans_ptr[policy.choice], length[policy.choice])]
-    if not np.array_equal(policy.node_state[policy.next_node], target):
+    if not np.array_equal(policy.node_state[policy.next_node], graph.successor[policy.transition]):
         return "next_node of the policy names nodes of other states; expected a node of each transition's successor"
     return None
 

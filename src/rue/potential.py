@@ -5,7 +5,7 @@ A potential h_k(s), zero at goals, turns the costs of sample k into gaps (`certi
     g_k(c) = C̄_k(c) + Σ T_k(c,s') (h_k(s') − h_k(s))                                    c a choice of s
 
 `gap_below` rounds them down, and refuses a potential with a negative gap. `safe_potential` lowers a potential a little,
-so that it passes. `OneSample.least_cost` bounds V*_k from above by the cost of a policy, found and proved anew.
+so that it passes. `OneSample.least_cost` bounds V*_k from above by the cost of a policy, found and proved again.
 """
 
 from collections.abc import Callable
@@ -13,17 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._arrays import Array, places, ranges, read_only
+from rue._arrays import Array, members_with_owner, places, read_only
 from rue._check import in_all
 from rue._linear import solve_chain
-from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
+from rue._rounding import TWICE_ROUNDOFF, UNDERFLOW
 from rue._threads import cores, each
 from rue.certificate_kernels import drift, spread
 from rue.errors import NotProved, SolverFailed
 from rue.model import UMDP, Graph
 
-# Twice the rounding error of one operation, so that products of such errors are covered as well.
-TWICE_ROUNDOFF = 2 * UNIT_ROUNDOFF
 # No claim and no finite potential is larger, and it stands for infinite gaps.
 LARGE_VALUE = 1e150
 # Gaps, relative to the largest cost, up to which a choice is taken for a policy of least cost, in turn.
@@ -147,7 +145,7 @@ class OneSample:
         choice, best = self._near(np.where(self.alive, potential, 0.0)), np.inf
         for _ in range(ROUNDS):
             found = self._evaluate(choice, inner)
-            if found is None:  # from some state it hardly ever ends, which it may not visit
+            if found is None:  # from some state it almost never ends, which it may not visit
                 found = self._evaluate(choice, self._visited(choice))
                 return best if found is None else min(best, self._cost_at_start(choice, *found))
             best = min(best, self._cost_at_start(choice, *found))
@@ -185,9 +183,8 @@ class OneSample:
         """
         graph, states = self.graph, np.flatnonzero(inner)
         place = places(states, graph.states, states.size)
-        length = np.diff(graph.trans_ptr)[choice[states]]
-        transition = ranges(graph.trans_ptr[choice[states]], length)
-        row, column = np.repeat(np.arange(states.size), length), place[graph.successor[transition]]
+        transition, row = members_with_owner(graph.trans_ptr, choice[states])
+        column = place[graph.successor[transition]]
         prob = np.where(row == column, 0.0, self.prob[transition])
         leave = np.bincount(row, weights=prob, minlength=states.size)
         paid = np.column_stack([self.cost[choice[states]], np.ones(states.size)])

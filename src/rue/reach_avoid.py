@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._arrays import pointers, ranges
+from rue._arrays import members, pointers, ranges
 from rue._check import index_array
 from rue.errors import BadInput
 from rue.flat import Flat, new_name
@@ -34,7 +34,7 @@ def reach_avoid(flat: Flat, avoid: ArrayLike) -> Flat:
     kept = np.flatnonzero(~bad[state])
     quits = np.flatnonzero(~is_goal | bad)
     length = np.diff(flat.trans_ptr)
-    transition = ranges(flat.trans_ptr[kept], length[kept])
+    transition = members(flat.trans_ptr, kept)
     # The new choice of a state comes after its others.
     order = np.argsort(np.concatenate([state[kept], quits]), kind="stable")
     size = np.concatenate([length[kept], np.ones(quits.size, int)])

@@ -76,7 +76,7 @@ def quantile(value: Array, weight: Array, level: float) -> float:
 
 
 def spread(value: Array, weight: Array | None = None) -> dict[str, float]:
-    """Return the mean, the usual tail and two quantiles by name; without weights all values count alike."""
+    """Return the mean, the usual tail and two quantiles by name; without weights all values count equally."""
     share = np.full(value.size, 1.0 / value.size) if weight is None else weight
     return {
         "mean": mean(value, share),

@@ -1,7 +1,7 @@
 """Objects that other processes of this machine read without a copy of their own.
 
-`Shared` writes the arrays of an object into memory that has no name and goes with the process that made it. Arrays that
-are part of a mapped file, as those of a loaded model are, stay there. The `address` is short and can be sent anywhere;
+`Shared` writes the arrays of an object into anonymous memory, which is freed when its process ends. Arrays that are
+part of a mapped file, as those of a loaded model are, stay there. The `address` is short and can be sent anywhere;
 `read` maps the arrays, read-only. Where the files are not the same ones, as on most other machines, it finds nothing.
 Only Linux has all that this needs.
 """

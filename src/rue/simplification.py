@@ -1,6 +1,6 @@
 """Smaller policies: `simplify`, and `frontier`, the price of simplicity.
 
-A controller with thousands of nodes can hardly be read, and often a hundred would do. What may be lost is given as a
+A controller with thousands of nodes is hard to read, and often a hundred would do. What may be lost is given as a
 part of the max regret of the given policy π, by the judge:
 
     max regret of the result  ≤  (1 + loss) · max regret of π  +  floor,
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, members
 from rue._check import real_number, whole_number
 from rue.compilation import compile_for_controllers
 from rue.controllers import merged, part_of
@@ -143,7 +143,7 @@ def _told(way: Iterable[Chain], run: Run) -> Iterator[Policy]:
 def _with_few(model: UMDP, chain: Chain, measure: Measure, nodes: int, run: Run) -> Policy:
     """Return the best policy found with at most `nodes` nodes; the smallest one if all have more.
 
-    A short way down comes first, so that there is one soon.
+    A short search downwards comes first, so that one is found soon.
     """
     ways: tuple[Callable[[], Iterable[Chain]], ...] = (
         lambda: shrinking(chain, math.inf, nodes, run),
@@ -179,7 +179,7 @@ def _judged(model: UMDP, policy: Policy, measure: Measure, run: Run) -> float:
     """Return the figure of a policy by the judge; infinite if there was no time for it."""
     try:
         return _figure(judge(model, policy, run.afterwards()), measure)
-    except SolverFailed:  # it hardly ever ends
+    except SolverFailed:  # it almost never ends
         return math.inf
 
 
@@ -242,7 +242,7 @@ def frontier(
         points = [FrontierPoint(one.nodes, _judged(model, one, measure, run), one) for one in found]
     points = [point for point in points if math.isfinite(point.max_regret)] or points[:1]
     kinds = [[point for point in points if not kind or getattr(point, kind)] for kind in KINDS]
-    best = {id(point): point for point in (points[0], *(one for kind in kinds for one in _undominated(kind)))}
+    best = {id(point): point for point in (points[0], *(one for kind in kinds for one in undominated(kind)))}
     return tuple(sorted(best.values(), key=lambda point: (point.nodes, point.max_regret)))
 
 
@@ -266,15 +266,15 @@ def _without_chance(policy: Policy) -> Policy:
     node = np.repeat(np.arange(policy.nodes), count)
     acting = np.flatnonzero(count)
     best = np.lexsort((-weight, node))[policy.entry_ptr[acting]]
-    after = following[ranges(policy.next_ptr[best], np.diff(policy.next_ptr)[best])]
+    after = following[members(policy.next_ptr, best)]
     start: Array = np.zeros(policy.nodes)
     start[policy.start_node[policy.start_weight.argmax()]] = 1.0
     part = (state, np.minimum(count, 1), choice[best], np.ones(best.size), after)
     return merged(controller(policy.graph, part, start))
 
 
-def _undominated(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
-    """Return the points that have less regret than all with as few nodes."""
+def undominated(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
+    """Return the points that have less regret than all others with as few nodes or fewer, the smallest first."""
     kept: list[FrontierPoint] = []
     for point in sorted(points, key=lambda point: (point.nodes, point.max_regret)):
         if not kept or point.max_regret < kept[-1].max_regret:

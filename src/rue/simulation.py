@@ -36,7 +36,7 @@ class Paths:
     episode_ptr: Array  # [episodes+1] the rows of an episode
     node: Array  # [R]
     entry: Array  # [R] what the node did, an index of the policy's `choice`; -1 at the end
-    transition: Array  # [R] what came of it; -1 at the end
+    transition: Array  # [R] the transition that followed; -1 at the end
 
     @property
     def episode(self) -> Array:  # [R]

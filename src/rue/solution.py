@@ -303,7 +303,7 @@ class Inner(Run):
 
 @dataclass(eq=False)
 class _Afterwards(Run):
-    """What follows a search. Ctrl-C may still come, and is passed on to the search."""
+    """The run of what follows a search: the judge and the proof. Ctrl-C is passed on to the search."""
 
     search: Run = field(default_factory=Run)
 
@@ -314,7 +314,7 @@ class _Afterwards(Run):
         return max((1 + GRACE_PART) * ended + GRACE_SECONDS - self.seconds, 0.0)
 
     def out_of_time(self) -> Status | None:
-        """Why to stop now, or None to go on."""
+        """Return why to stop now, or None to go on."""
         return None if self.seconds_left > 0 else Status.TIME_LIMIT
 
 
@@ -468,3 +468,8 @@ class Solution:
             f"Solution({self.solver}, {self.status.value}, objective in {self.objective}, "
             f"max regret {self.max_regret.upper:.6g}, {self.seconds:.3g} s)"
         )
+
+
+def policy_of(found: Policy | Solution) -> Policy:
+    """Return the policy of a solution, or the policy itself."""
+    return found.policy if isinstance(found, Solution) else found

@@ -119,7 +119,7 @@ def jointly_proper(model: "UMDP", *, everywhere: bool = False) -> tuple[Array, A
 
 
 def robustly_proper(model: "UMDP", *, randomised: bool, within: Array | None = None) -> tuple[Array, Array]:  # [n], [C]
-    """Return the states from which a policy reaches a goal whatever samples an adversary picks, and its safe choices.
+    """Return the states from which a policy reaches a goal against every adversary, and its safe choices.
 
     `within[C]` restricts the choices, as pruning does. The states come without goals and in an order in which each
     makes progress, whatever the sample, towards those before it: by one choice, or by some choice for each sample if

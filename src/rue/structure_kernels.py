@@ -154,7 +154,7 @@ def retreat(links, alive, allowed, live, keep):
 
 @kernel("Links b1 b1 F2 bool")
 def attract(links, allowed, always, prob, randomised):
-    """Return the states that make progress to a goal whatever sample an adversary picks at each step, goals first.
+    """Return the states that make progress to a goal against every adversary that picks samples, goals first.
 
     One choice must make progress in every sample; a randomised policy may use another one for each. Progress is made
     towards states that come before in the order. `always` marks the transitions that are positive in all samples.

@@ -50,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """The cells of a row; the first stands apart, since it names the row."""
+    """The cells of a row; the first one names the row."""
 
     head: Cell
     cells: tuple[Cell, ...]

@@ -46,9 +46,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue._arrays import Array, places, ranges
+from rue._arrays import Array, members, members_with_owner, places
 from rue._check import flag, in_all, number_array, whole_number
 from rue._linear import solve_chain
+from rue._rounding import TWICE_ROUNDOFF, UNDERFLOW
 from rue.controllers import put_together
 from rue.errors import BadInput, SolverFailed
 from rue.evaluation import evaluate
@@ -58,9 +59,6 @@ from rue.policy import Policy, check_policy
 from rue.solution import Cache, Interval
 from rue.values import OptimalValues, optimal_values, regret_gap
 
-# Machine epsilon: twice the rounding error of one operation, so that products of such errors are covered as well.
-EPSILON = 2.0**-52
-TINY = 1e-290
 # Most rounds of the adversary's policy iteration; the proof holds for any result.
 ROUNDS = 200
 # Chances below this are left out of a chain that is factorised; the proof leaves nothing out.
@@ -77,7 +75,7 @@ class Constants:
     delta_T: float  # δ_T: half the distance of a choice's transition probabilities in two samples is no more  # noqa: N815
     delta_V: float  # δ_V*: optimal values of a state in two samples differ by no more  # noqa: N815
     C_max: float  # no cost is more
-    H: float  # no visited node is further from a goal, in expected steps, whatever the adversary does
+    H: float  # no visited node is further from a goal, in expected steps, against every adversary
     bound: float  # (δ_C + 2 δ_V* + 2 δ_T C_max H) H
     adversary: Interval  # max over σ^1 of reg(s_0, π)
     true: Interval  # max over k of reg_k(s_0, π), by the judge
@@ -110,7 +108,7 @@ def constants(model: UMDP, policy: Policy, *, visited: bool = False) -> Constant
     seen[policy.node_state[adversary.order]] = True
     used[adversary.choice] = True
     verdict = evaluate(model, policy, cache=cache)
-    delta_cost = float(np.ptp(model.cost[used], axis=1).max(initial=0.0)) * (1 + EPSILON)
+    delta_cost = float(np.ptp(model.cost[used], axis=1).max(initial=0.0)) * (1 + TWICE_ROUNDOFF)
     delta_transition = _transition_distance(model, used)
     delta_value = _value_difference(values, seen)
     most_cost = float(model.cost[used].max(initial=0.0))
@@ -118,7 +116,7 @@ def constants(model: UMDP, policy: Policy, *, visited: bool = False) -> Constant
     bound = np.inf
     if np.isfinite(steps):
         one_step = delta_cost + 2 * delta_value + 2 * delta_transition * most_cost * steps
-        bound = one_step * steps * (1 + 8 * EPSILON) if steps > 0 else 0.0
+        bound = one_step * steps * (1 + 8 * TWICE_ROUNDOFF) if steps > 0 else 0.0
     true = Interval(max(verdict.max_regret - verdict.error, 0.0), verdict.at_most)
     regret = adversary.regret(values)
     return Constants(delta_cost, delta_transition, delta_value, most_cost, steps, bound, regret, true)
@@ -151,11 +149,11 @@ def option_model(model: UMDP, options: ArrayLike) -> OptionModel:
     """Return T^o and C^o for given options.
 
     `options[S, n, S]` holds choices: what the option of the first state takes at step t in the second state. Numbers
-    with a point, `options[S, n, C]`, are the probabilities of choices instead. −1, or no probability at all, stands
-    where the option never comes. An option stops early at a goal, and is executed n = `options.shape[1]` steps
+    with a point, `options[S, n, C]`, are the probabilities of choices instead. −1, or no probability at all, is for
+    states that the option never reaches. An option stops early at a goal, and is executed n = `options.shape[1]` steps
     otherwise. The result is dense: it is meant for small models.
     """
-    graph, table = check_model(model).graph, _Table.check(model, options)
+    graph, table = check_model(model).graph, _OptionTable.check(model, options)
     shape = (model.samples, graph.states)
     transition, value = np.zeros((*shape, graph.states)), np.zeros(shape)
     missing = np.zeros(graph.states, bool)
@@ -186,7 +184,7 @@ def option_policy(model: UMDP, options: ArrayLike) -> Policy:
 
     It remembers the state where the option began and the step within it.
     """
-    table = _Table.check(check_model(model), options)
+    table = _OptionTable.check(check_model(model), options)
     graph, ever = model.graph, model.ever_live
     nodes: list[tuple[int, int, int]] = []  # state where the option began, step (-1: none is followed), state
     number: dict[tuple[int, int, int], int] = {}
@@ -240,7 +238,7 @@ def _transition_distance(model: UMDP, used: Array) -> float:
         distance = np.add.reduceat(np.abs(prob - prob[:, k : k + 1]), first, axis=0)
         largest = max(largest, float(distance.max()))
     longest = int(np.diff(np.append(first, pairs.size)).max())
-    return 0.5 * largest * (1 + EPSILON * (longest + 2))
+    return 0.5 * largest * (1 + TWICE_ROUNDOFF * (longest + 2))
 
 
 def _value_difference(values: OptimalValues, seen: Array) -> float:
@@ -249,14 +247,14 @@ def _value_difference(values: OptimalValues, seen: Array) -> float:
     if values.dead[count].any():
         return np.inf
     highest, lowest = values.upper[count].max(axis=1), values.lower[count].min(axis=1)
-    return float((highest - lowest).max(initial=0.0)) * (1 + EPSILON)
+    return float((highest - lowest).max(initial=0.0)) * (1 + TWICE_ROUNDOFF)
 
 
 def _gap_error(model: UMDP, values: OptimalValues) -> float:
     """Return a bound on the error of any gap: the errors of V*, and of the sum itself."""
     longest = int(np.diff(model.graph.trans_ptr).max(initial=0))
     largest = float(model.cost.max(initial=0.0)) + 2 * float(values.value[~values.dead].max(initial=0.0))
-    return 2 * values.error + EPSILON * (longest + 4) * largest
+    return 2 * values.error + TWICE_ROUNDOFF * (longest + 4) * largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,14 +281,12 @@ class _AdversaryProblem:
         order = visited_nodes(model, policy)
         size = order.size
         place = places(order, policy.nodes, size)
-        count = np.diff(policy.entry_ptr)[order]
-        entry = ranges(policy.entry_ptr[order], count)
-        owner, choice = np.repeat(np.arange(size), count), policy.choice[entry]
-        length = np.diff(graph.trans_ptr)[choice]
-        trans = ranges(graph.trans_ptr[choice], length)
-        source = np.repeat(owner, length)
-        target = place[policy.next_node[ranges(policy.next_ptr[entry], length)]]
-        prob = np.repeat(policy.weight[entry], length)[:, None] * model.prob[trans]
+        entry, owner = members_with_owner(policy.entry_ptr, order)
+        choice = policy.choice[entry]
+        trans, taken = members_with_owner(graph.trans_ptr, choice)
+        source = owner[taken]
+        target = place[policy.next_node[members(policy.next_ptr, entry)]]
+        prob = policy.weight[entry[taken], None] * model.prob[trans]
         possible = model.prob[trans] > 0
         ends = np.zeros((size + 1, samples), bool)
         np.logical_or.at(ends, np.where(target == size, source, size), possible)
@@ -383,7 +379,7 @@ class _AdversaryProblem:
     def _unit(self) -> float:
         """The relative rounding error of what n steps carry and pay: all terms are positive."""
         terms = int(np.diff(self.step.indptr).max(initial=0)) + int(np.bincount(self.owner).max(initial=0))
-        return EPSILON * (self.steps * (terms + 4) + 8)
+        return TWICE_ROUNDOFF * (self.steps * (terms + 4) + 8)
 
     def _paid(self, gap: Array) -> Array:  # [M, K]
         """Return what n steps from each place cost in each sample."""
@@ -449,10 +445,10 @@ class _AdversaryProblem:
         if not (drop > 0).all():
             return Interval(0.0, np.inf)
         now = value[:, None]
-        over = (above + carried - now + unit * (above + carried + now) + TINY)[moves]
+        over = (above + carried - now + unit * (above + carried + now) + UNDERFLOW)[moves]
         epsilon = float((over / drop).max(initial=0.0))
         upper = self._at_start(above + carried + epsilon * counted).max() * (1 + 2 * unit)
-        short = (now - below - carried + unit * (below + carried + now) + TINY)[moves]
+        short = (now - below - carried + unit * (below + carried + now) + UNDERFLOW)[moves]
         answer = reply[moves][:, None]
         epsilon = float((np.take_along_axis(short, answer, 1) / np.take_along_axis(drop, answer, 1)).max(initial=0.0))
         lost = epsilon * counted
@@ -461,7 +457,7 @@ class _AdversaryProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _OptionTable:
     """Options as a user gives them: choices [S, n, S], or probabilities of choices [S, n, C]."""
 
     graph: Graph
@@ -470,7 +466,7 @@ class _Table:
     randomised: bool
 
     @classmethod
-    def check(cls, model: UMDP, options: ArrayLike) -> "_Table":
+    def check(cls, model: UMDP, options: ArrayLike) -> "_OptionTable":
         graph = model.graph
         given = number_array("options", options)
         randomised = not np.issubdtype(np.asarray(options).dtype, np.integer)

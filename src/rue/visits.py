@@ -177,7 +177,7 @@ def _sum_of_steps(row: Array, column: Array, step: Array, right: Array, done: Ca
 def state_behaviour(policy: Policy, mass: Array) -> tuple[Array, Array]:  # [S], [C]
     """Return the visits of each state and the probability of each choice there, from those of the nodes.
 
-    In a state that is visited for ever only nodes that are visited for ever count, all alike.
+    In a state that is visited for ever only nodes that are visited for ever count, all equally.
     """
     graph = policy.graph
     visits = np.bincount(policy.node_state, mass, graph.states)

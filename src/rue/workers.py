@@ -1,8 +1,8 @@
 """Work that is spread over processes of this machine, or over any `concurrent.futures.Executor`, such as Dask's.
 
 A task must contain all that its result depends on: then results depend neither on the executor nor on the order. A task
-whose worker was lost is tried again at the end, with no other task beside it. Only so many tasks are handed out at a
-time, so that a stop is quick and a task is made when there is room for it.
+whose worker was lost is tried again at the end, with no other task beside it. A limited number of tasks is submitted at
+a time, so that a stop is quick and a task is made when there is room for it.
 """
 
 import multiprocessing
@@ -183,7 +183,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
 
 @contextmanager
 def open_executor(jobs: int | None, scheduler: str | None) -> Iterator[Executor | None]:
-    """Open so many processes of this machine, or a Dask cluster, to be used in a `with`; None if neither is given."""
+    """Open `jobs` processes of this machine, or a Dask cluster, to be used in a `with`; yield None for neither."""
     if jobs is not None and scheduler is not None:
         raise BadInput(f"jobs is {jobs} and the scheduler {scheduler}; expected one of the two")
     if scheduler is not None:

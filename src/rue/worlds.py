@@ -14,7 +14,7 @@ proportion to their product. By default a block weighs as much as it has samples
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -99,7 +99,7 @@ class Source:
         if not callable(getattr(domain, "sample", None)) or not isinstance(getattr(domain, "graph", None), Graph):
             raise BadInput(f"the domain is {domain!r}; expected a rue.domains.Domain")
         size = _sizes(samples, block, domain.graph)
-        return cls(domain.graph, size, _Draws(domain, size, check_seed(seed)))
+        return cls(domain.graph, size, _Draws(domain.sample, size, check_seed(seed)))
 
     @classmethod
     def from_counts(
@@ -118,8 +118,11 @@ class Source:
         """Return posterior samples of counted transitions, as `rue.from_counts` draws them, in blocks."""
         if not isinstance(counts, Counts):
             raise BadInput(f"counts is a {type(counts).__name__}; expected a rue.Counts, see rue.count_transitions")
-        posterior = _Posterior(counts, prior, support, cost_noise, discount, average)
-        first = posterior.sample(1, seed=check_seed(seed))
+        posterior = partial(
+            _draw_posterior, counts=counts, prior=prior, support=support, cost_noise=cost_noise, discount=discount,
+            average=average,
+        )  # fmt: skip
+        first = posterior(1, seed=check_seed(seed))
         size = _sizes(samples, block, first.graph)
         return cls(first.graph, size, _Draws(posterior, size, seed), units=first.units)
 
@@ -162,9 +165,8 @@ class Source:
     ) -> "Source":
         """Return the samples that a function draws: `draw(i)` is a model with the `block` samples of block i.
 
-        The last block has what is left of `samples`. The graph is that of block 0 unless given, and then so are
-        the units of values. What the function
-        returns must depend on i alone. `weight` has a number for each block.
+        The last block has the rest of `samples`. Graph and units are those of block 0 unless a graph is given. What the
+        function returns must depend on i alone. `weight` has a number for each block.
         """
         if not callable(draw):
             raise BadInput(f"draw is {draw!r}; expected a function that takes the number of a block")
@@ -346,36 +348,17 @@ def block_seed(seed: int, block: int) -> int:
 class _Draws:
     """Blocks of what can be sampled."""
 
-    sampled: Sampled
+    sample: Callable[..., UMDP]  # draws a number of samples with a `seed`
     size: Array
     seed: int
 
     def __call__(self, block: int) -> UMDP:
-        return self.sampled.sample(int(self.size[block]), seed=block_seed(self.seed, block))
+        return self.sample(int(self.size[block]), seed=block_seed(self.seed, block))
 
 
-@dataclass(frozen=True, eq=False)
-class _Posterior:
-    """Posterior samples of counted transitions."""
-
-    counts: Counts
-    prior: float
-    support: Literal["observed", "state"]
-    cost_noise: float
-    discount: float | None
-    average: bool | float
-
-    @cached_property
-    def graph(self) -> Graph:
-        """The graph of all samples."""
-        return self.sample(1, seed=0).graph
-
-    def sample(self, count: int, *, seed: int) -> UMDP:
-        """Draw samples of the posterior."""
-        return from_counts(
-            self.counts, samples=count, seed=seed, prior=self.prior, support=self.support,
-            cost_noise=self.cost_noise, discount=self.discount, average=self.average,
-        )  # fmt: skip
+def _draw_posterior(count: int, **given: Any) -> UMDP:
+    """Draw posterior samples of counted transitions."""
+    return from_counts(samples=count, **given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,7 +399,7 @@ def _call(draw: Callable[[int], object], block: int, name: str) -> UMDP:
 
 
 def _sizes(samples: int, block: int | None, graph: Graph | None) -> Array:
-    """Return the sizes of blocks that are all alike but the last one."""
+    """Return the sizes of blocks: all equal except the last."""
     count = whole_number("the number of samples", samples, 1)
     check_memory(f"the figures of {count} samples", SAMPLE_BYTES * count)
     if block is None and graph is not None:

@@ -37,7 +37,7 @@ class Answers:
     belief: Array | None = None  # [K] of the last tree
     reached: float = 0.0  # the regret of its vector there
     nodes: int = FIRST_NODES
-    slow: int = 0  # trees that brought little
+    slow: int = 0  # trees that gained little
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     numbers: float = 0.0  # that have been read
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, pointers, ranges
 from rue._jit import IS_INTERPRETED
 from rue.adaptive import belief_kernels as kernel
 from rue.adaptive.belief_kernels import BLOCK, FOLLOWERS, NODES, NONE, VECTORS, BeliefNodes, VectorLists, Weights
@@ -81,11 +81,8 @@ class BeliefArrays:
         """Give groups of arrays new sizes, one array after the other, so that no more than one is there twice."""
         for group, size in grown.items():
             for record, name in _in_group(group):
-                old = getattr(getattr(self, record), name)
-                larger = np.zeros((size, *old.shape[1:]), old.dtype).view(type(old))
-                larger[: old.shape[0]] = old
+                larger = enlarged(getattr(getattr(self, record), name), size)
                 setattr(self, record, getattr(self, record)._replace(**{name: larger}))
-                del old
         wanted = self.graph.node.size + self.graph.widest
         if 2 * wanted > self.weights.table.size:
             table = np.full(1 << int(np.ceil(np.log2(2.5 * wanted))), NONE, np.int32)
@@ -122,7 +119,7 @@ class BeliefArrays:
         return new
 
     def change_samples(self, kept: Array, samples: int) -> None:
-        """Have columns for other samples, first those of `kept`. New ones are zero, and nodes are not listed."""
+        """Change to the columns of other samples, first those of `kept`. New ones are zero; no node is listed."""
 
         def columns(old: Array) -> Array:
             new = np.zeros((old.shape[0], samples))
@@ -138,7 +135,7 @@ class BeliefArrays:
         self.graph.used[kernel.POINTS] = 0
 
     def drop_nodes(self) -> None:
-        """Forget all nodes; the vectors stay."""
+        """Remove all nodes; keep the vectors."""
         empty = BeliefArrays.empty(self.vectors.at_state.size, self.vectors.alpha.shape[1], self.graph.widest)
         for group in (NODES, kernel.ACTIONS, kernel.EDGES, kernel.POINTS):
             self.graph.used[group] = 0
@@ -180,7 +177,7 @@ class BeliefArrays:
         new.vector["owner"][place[hidden]] = 0
 
         # How many of the oldest vectors that a row has been compared with are still listed.
-        before = np.concatenate(([0], np.cumsum(wanted[listed])))
+        before = pointers(wanted[listed])
         for rows in tables:
             begin = (np.cumsum(old.at_state["number"]) - old.at_state["number"])[rows["state"]]
             rows["seen_vectors"] = before[begin + rows["seen_vectors"]] - before[begin]
@@ -215,6 +212,13 @@ def _in_group(group: int) -> list[tuple[str, str]]:
         (record, name, own) for record, kind in RECORDS.items() for name, (_, own) in kernel.layout(kind).items()
     )
     return [(record, name) for record, name, own in declared if own == group]
+
+
+def enlarged(old: Array, size: int) -> Array:
+    """Return a copy of an array with more rows; the new ones are zero."""
+    larger = np.zeros((size, *old.shape[1:]), old.dtype).view(type(old))
+    larger[: old.shape[0]] = old
+    return larger
 
 
 def empty_array(word: str, rows: int, samples: int) -> Array:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, members, pointers, ranges
 from rue._threads import in_parts
 from rue.adaptive import belief_kernels as kernel
 from rue.adaptive import expansion_kernels as expansion
@@ -285,7 +285,7 @@ class BeliefGraph:
             self.prune_at = max(MANY_VECTORS, 2 * int(self.arrays.vectors.at_state["number"].sum()))
 
     def drop_nodes(self) -> None:
-        """Forget all nodes; vectors and the belief stay."""
+        """Remove all nodes; keep the vectors and the belief."""
         self.arrays.drop_nodes()
         self.visited, self.order = 0, np.zeros(0, np.int32)
 
@@ -363,7 +363,7 @@ class BeliefGraph:
         return Walk(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64))
 
     def make_room(self, wanted: dict[int, int]) -> None:
-        """Have room for more rows in some groups, and more if memory allows; prune vectors first if it is short."""
+        """Make room for more rows in some groups, and more if memory allows; prune vectors first if it is short."""
         grown = self._growth(wanted)
         if grown is None:
             self.prune_vectors()
@@ -402,9 +402,8 @@ class BeliefGraph:
         number = np.where(choice < 0, -1 - choice.astype(np.int64), NONE)
         number[own] = self.offset[-1] + np.arange(own.size)
         taken = choice[own]
-        length = self.outcomes[taken]
-        follower = arrays.follower[ranges(arrays.vector["first_follower"][own], length)]
-        goal = self._goal_nodes()[graph.successor[ranges(graph.trans_ptr[taken], length)]]
+        follower = arrays.follower[ranges(arrays.vector["first_follower"][own], self.outcomes[taken])]
+        goal = self._goal_nodes()[graph.successor[members(graph.trans_ptr, taken)]]
         following = np.where(follower == NONE, goal, number[np.maximum(follower, 0)])
         ones = np.ones(own.size)
         parts = [
@@ -447,7 +446,7 @@ class BeliefGraph:
         node = node[: list_proof(graph, node, np.full(self.nodes, NONE, np.int32), follow)]
         state, value = graph.node["state"][node], graph.node["lower"][node]
         weight = self.belief * self.arrays.weights.likelihood[node]
-        follow_ptr = np.concatenate(([0], np.cumsum(outcomes[state])))
+        follow_ptr = pointers(outcomes[state])
         follow = follow[: follow_ptr[-1]]
         safe = 1.0 - max(2 * margin(self.model), 1e-13)
         none = np.zeros(0, np.int32)

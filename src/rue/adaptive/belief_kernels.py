@@ -150,9 +150,9 @@ class PointLists(NamedTuple):
 class Walk(NamedTuple):
     """The nodes of a depth-first walk in the order in which they are left, and the stack of the walk."""
 
-    order: Annotated[Array, "i1", FIXED]
-    stack: Annotated[Array, "i1", FIXED]
-    place: Annotated[Array, "l1", FIXED]  # how many edges of each node on the stack have been followed
+    order: Array
+    stack: Array
+    place: Array  # how many edges of each node on the stack have been followed
 
 
 def layout(record: type) -> dict[str, tuple[str, int | str]]:
@@ -160,8 +160,14 @@ def layout(record: type) -> dict[str, tuple[str, int | str]]:
     return {name: hint.__metadata__ for name, hint in get_type_hints(record, include_extras=True).items()}
 
 
-for _record in (BeliefNodes, Weights, VectorLists, PointLists, Walk):
-    declare(_record, " ".join(word for word, _ in layout(_record).values()))
+def declare_groups(record: type) -> None:
+    """Make a record known to kernels, with the types that its annotations have."""
+    declare(record, " ".join(word for word, _ in layout(record).values()))
+
+
+for _record in (BeliefNodes, Weights, VectorLists, PointLists):
+    declare_groups(_record)
+declare(Walk, "i1 i1 l1")
 
 
 @helper

@@ -4,13 +4,13 @@ A *slot* is a place for a vector: each state has one for each of J beliefs, and 
 vector of a belief is a choice and, for each outcome, a slot of the next state. A new one takes the place of the old.
 """
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rue._arrays import Array
 from rue._jit import declare
-from rue.adaptive.belief_kernels import FIXED, FORBIDDEN, HUGE, NONE, _dot, layout
+from rue.adaptive.belief_kernels import FORBIDDEN, HUGE, NONE, _dot
 from rue.adaptive.hull_kernels import helper, kernel
 
 # A vector takes the place of another one if its value is lower than that of all slots by this fraction.
@@ -20,14 +20,14 @@ GAIN = 1e-3
 class Slots(NamedTuple):
     """The vectors of all states, in a block of `number` slots for each state; those of beliefs come first."""
 
-    alpha: Annotated[Array, "f2", FIXED]
-    choice: Annotated[Array, "i1", FIXED]
-    follow: Annotated[Array, "i2", FIXED]  # the slot of each outcome; NONE at goals
-    belief: Annotated[Array, "f2", FIXED]
-    number: Annotated[int, "int", FIXED]
+    alpha: Array
+    choice: Array
+    follow: Array  # the slot of each outcome; NONE at goals
+    belief: Array
+    number: int
 
 
-declare(Slots, " ".join(word for word, _ in layout(Slots).values()))
+declare(Slots, "f2 i1 i2 f2 int")
 
 
 @kernel("GapModel Slots i1")

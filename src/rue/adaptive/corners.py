@@ -3,12 +3,12 @@
 After some steps a history mostly points to one sample, though not for certain. What to do then, at any state, and how
 to find out that this was wrong, is in no stationary policy. So each state gets a vector for beliefs in which one sample
 has most of the weight, and the others share the rest, by point-based backups (`corner_kernels.py`) that start from
-given stationary policies. In the end each vector is a node of one controller, whose regrets are computed anew.
+given stationary policies. In the end each vector is a node of one controller, whose regrets are computed again.
 """
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, members, ranges
 from rue.adaptive.belief_graph import BeliefGraph
 from rue.adaptive.belief_kernels import NONE
 from rue.adaptive.corner_kernels import Slots, sweep
@@ -98,7 +98,7 @@ def _start(graph: BeliefGraph, belief: Array, given: Array) -> Slots:
     is_goal = np.diff(own.choice_ptr) == 0
     for i, taken in enumerate(given):
         length = graph.outcomes[taken[live]]
-        successor = own.successor[ranges(own.trans_ptr[taken[live]], length)]
+        successor = own.successor[members(own.trans_ptr, taken[live])]
         following = np.where(is_goal[successor], NONE, successor * number + many + i)
         follow[np.repeat(live, length), many + i, ranges(np.zeros_like(length), length)] = following
     best = np.einsum("sgk,jk->sjg", alpha[:, many:], belief).argmin(axis=2) + many  # [S, J]
@@ -119,7 +119,7 @@ def _controller(graph: BeliefGraph, slots: Slots, live: Array) -> Policy:
     choice = slots.choice[slot]
     length = graph.outcomes[choice]
     following = slots.follow[np.repeat(slot, length), ranges(np.zeros_like(length), length)]
-    successor = own.successor[ranges(own.trans_ptr[choice], length)]
+    successor = own.successor[members(own.trans_ptr, choice)]
     following = np.where(following == NONE, place[successor], place[successor] + following % number)
     count = np.concatenate([np.ones(slot.size, np.int64), np.zeros(goals.size, np.int64)])
     state = np.concatenate([np.repeat(live, number), goals])

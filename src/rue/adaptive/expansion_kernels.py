@@ -98,6 +98,17 @@ def _hash(s, likelihood):
 
 
 @helper
+def _is_same(known, row, numbers, fraction):
+    """Return whether a row of `known` differs from numbers by at most a fraction of these."""
+    same = True
+    for k in range(numbers.size):
+        if abs(known[row, k] - numbers[k]) > fraction * numbers[k]:
+            same = False
+            break
+    return same
+
+
+@helper
 def _find(nodes, weights, s, likelihood):
     """Return the node of a state and a likelihood, or NONE; and its place in the table."""
     table = weights.table
@@ -105,14 +116,8 @@ def _find(nodes, weights, s, likelihood):
     at = _hash(s, likelihood) & mask
     while table[at] != NONE:
         node = table[at]
-        if nodes[node].state == s:
-            same = True
-            for k in range(likelihood.size):
-                if abs(weights.likelihood[node, k] - likelihood[k]) > SAME * likelihood[k]:
-                    same = False
-                    break
-            if same:
-                return node, at
+        if nodes[node].state == s and _is_same(weights.likelihood, node, likelihood, SAME):
+            return node, at
         at = (at + np.uint64(1)) & mask
     return NONE, at
 

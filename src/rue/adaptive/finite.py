@@ -2,17 +2,17 @@
 
 A *node* is a state and the likelihood of what was seen, scaled to a largest entry of one, as in `belief_kernels.py`. If
 all nodes that can be reached are some ten thousand, they are a model of their own: at a belief b over the samples a
-node is a state, and an outcome has the probability that b gives it. So `values.optimal_values` answers what is best at
-b, also where circles are free, and what it proves are the claims of a certificate. What is best at b has a regret in
-each sample. A matrix game over these answers gives the next b, in turn, until both bounds meet: there are finitely many
-policies that remember their node, so they do.
+node is a state, and an outcome has the probability that b gives it. So `values.optimal_values` finds a best response to
+b, also where cycles are free, and the values that it proves are the claims of a certificate. Each best response has a
+regret in each sample. A matrix game over all responses gives the next b, until both bounds meet: there are finitely
+many policies that remember their node, so they do.
 
 *Flows.* How often a policy takes each step from a node, divided by the weight of the belief there, is its flow: equal
 for all beliefs. Regrets are linear in flows, and a mixture of flows is the flow of one policy that draws its choices on
-the way. So the policy has one node for each node of the graph, however many answers are mixed.
+the way. So the policy has one node for each node of the graph, however many responses are mixed.
 
 *Lost nodes.* From some nodes no policy reaches a goal in each sample that is still possible: a guess has to be made,
-and a wrong one ends in a dead end, or the policy goes round for ever. They are found on the graph, and no answer goes
+and a wrong one ends in a dead end, or the policy goes round for ever. They are found on the graph, and no response goes
 there. The certificate claims a large number for them, times the least probability with which a policy stays among them.
 """
 
@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array, places, pointers, ranges
+from rue._arrays import Array, members, members_with_owner, places, pointers
 from rue._linear import solve_chain
 from rue.active import Part
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
@@ -50,9 +50,9 @@ DIGITS, TINY = 34, 1e-30
 NO_GAP = 1e-13
 # The least belief of each sample, times their number.
 LEAST = 1e-9
-# Most answers, and the part of the gap below which the next belief must not fall (a level method); every other time it
-# is the dual of the game itself, so that the search ends.
-MOST_ANSWERS, LEVEL, PROJECTION_STEPS = 1000, 0.5, 1000
+# Most best responses. The part of the gap below which the next belief must not fall (a level method); every other time
+# it is the dual of the game itself, so that the search ends.
+MOST_RESPONSES, LEVEL, PROJECTION_STEPS = 1000, 0.5, 1000
 # What judge and proof may add to the gap, as a part of it.
 EXTRA = 1.0
 # What is claimed for nodes from where no policy reaches a goal, as a multiple of the largest finite claim.
@@ -80,23 +80,23 @@ def solve_finite(
 def _solve(
     nodes: "Nodes", part: Part, objective: str, offset: Array, is_closed: Callable[[float, float], bool], run: Run
 ) -> Certificate | None:
-    """Ask for what is best at one belief after the other, until both bounds meet; None if they do not."""
-    graph, answers = nodes.graph, Answers(nodes, offset, run)
+    """Compute best responses to one belief after the other until both bounds meet; return None if they do not."""
+    graph, responses = nodes.graph, BestResponses(nodes, offset, run)
     best, mixed = -np.inf, part.centre
     belief = mixed
-    for turn in range(MOST_ANSWERS):
-        value = answers.add(belief)
+    for turn in range(MOST_RESPONSES):
+        value = responses.add(belief)
         if value is None or graph.out_of_time():
             return None
         if value > best:
             best, anchor = value, belief
-        game = solve_game(answers.matrix, part.cap, ties=False)
-        if is_closed(best, game.value + EXTRA * (game.value - best)) or (turn % 2 and answers.is_old):
+        game = solve_game(responses.matrix, part.cap, ties=False)
+        if is_closed(best, game.value + EXTRA * (game.value - best)) or (turn % 2 and responses.is_old):
             break
         belief = game.belief
         if turn % 2 and game.value > 0 and part.tail is None:
             level = (best + LEVEL * (game.value - best)) / game.value
-            cuts = np.ascontiguousarray(answers.matrix.T) / game.value
+            cuts = np.ascontiguousarray(responses.matrix.T) / game.value
             belief = np.maximum(nearest_above(cuts, level, np.array(anchor), PROJECTION_STEPS), 0.0)
             belief = belief / belief.sum()
         belief = (1 - LEAST) * belief + LEAST * mixed
@@ -105,26 +105,26 @@ def _solve(
         proved_by(graph.model, proof, None if part.tail is None else part.cap)
     except NotProved:
         return None
-    graph.add_policy(nodes.controller(answers.mixed(game.weight)))
+    graph.add_policy(nodes.controller(responses.mixed(game.weight)))
     return proof
 
 
-class Answers:
-    """What is best at each of some beliefs: flows of policies, and their regrets."""
+class BestResponses:
+    """Best responses to beliefs: flows of policies, and their regrets."""
 
     def __init__(self, nodes: "Nodes", offset: Array, run: Run) -> None:
         self.nodes, self.offset, self.run = nodes, offset, run
         self.flows: list[tuple[Array, Array]] = []  # steps, and how much they are taken
         self.regrets: list[Array] = []
-        self.is_old = False  # whether the last answer was known: at the dual of a game there is no better one
+        self.is_old = False  # whether the last response was known: at the dual of a game there is no better one
 
     @property
     def matrix(self) -> Array:  # [K, J]
-        """The regrets of all answers."""
+        """The regrets of all responses."""
         return np.asarray(np.maximum(np.column_stack(self.regrets), 0.0))
 
     def add(self, belief: Array) -> float | None:
-        """Add what is best at a belief; return a lower bound on it, or None if a limit comes first."""
+        """Add a best response to a belief; return a lower bound on its regret, or None if a limit comes first."""
         values = self.nodes.part.solve(belief, self.run)
         if not values.complete:
             return None
@@ -137,7 +137,7 @@ class Answers:
         return float(self.offset @ belief) + float(values.lower[0, 0])
 
     def mixed(self, weight: Array) -> Array:  # [E]
-        """Return the flow of a mixture of answers."""
+        """Return the flow of a mixture of the responses."""
         flow = np.zeros(self.nodes.choice.size)
         for share, (step, often) in zip(weight, self.flows, strict=True):
             flow[step] += share * often
@@ -224,7 +224,7 @@ class Nodes:
     def flow(self, choice: Array) -> tuple[Array, Array]:
         """Return the steps of a policy, from its choices at the nodes that are alive, and how much each is taken.
 
-        It does not depend on the belief, so that of least rounding error serves: the one in which all are alike.
+        It does not depend on the belief, so the belief with the least rounding error is used: equal weights.
         """
         from scipy.sparse import csr_array  # slow to import
         from scipy.sparse.csgraph import breadth_first_order
@@ -257,7 +257,7 @@ class Nodes:
         number[node] = alone.nodes + np.arange(node.size)
         choice = self.choice[used]
         length = np.diff(graph.trans_ptr)[choice]
-        following = graph.successor[ranges(graph.trans_ptr[choice], length)].astype(np.int64)
+        following = graph.successor[members(graph.trans_ptr, choice)].astype(np.int64)
         first = np.full(self.choice.size, -1)
         first[used] = np.cumsum(length) - length - graph.trans_ptr[choice]
         out = np.flatnonzero((flow[self.step] > 0) & (number[self.target] >= 0))
@@ -379,13 +379,11 @@ class _Known:
         """Return the steps and outcomes of some nodes, in the order of `Nodes`, and add the nodes they lead to."""
         model, graph = self.graph.model, self.graph.model.graph
         state, kind = np.array(self.state[first:last]), np.array(self.kind[first:last])
-        count = np.diff(graph.choice_ptr)[state]
-        choice, owner = ranges(graph.choice_ptr[state], count), np.repeat(np.arange(state.size), count)
+        choice, owner = members_with_owner(graph.choice_ptr, state)
         likelihood = np.array([self.kinds[i] for i in kind])
         fatal = (self.graph.gaps.gap[choice] >= FORBIDDEN) & (likelihood[owner] > 0)
         choice, owner = choice[~fatal.any(axis=1)], owner[~fatal.any(axis=1)]
-        length = np.diff(graph.trans_ptr)[choice]
-        step, transition = np.repeat(np.arange(choice.size), length), ranges(graph.trans_ptr[choice], length)
+        transition, step = members_with_owner(graph.trans_ptr, choice)
         own, prob = likelihood[owner[step]], model.prob[transition]
         chance = prob[np.arange(prob.shape[0]), own.argmax(axis=1)]
         even = np.ones(choice.size, bool)

@@ -3,7 +3,7 @@
 A choice is *free* if it costs nothing in any sample and has the same probabilities in all of them. A component is a set
 of states that free choices connect without leaving it: each of its states can be reached from each other one with
 probability one, at no cost, and with the same belief. So all of them have the same value for every belief. Lower bounds
-that are raised from zero would go round in a component for ever and stay at zero.
+that are raised from zero would stay at zero in a component.
 
 `merge_free` makes one state of each component, with all choices that leave it. A policy of the reduced model becomes
 one of the full model: it draws its choice, moves to the state that has this choice, and takes it there.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, members, members_with_owner, pointers, ranges
 from rue.certificate import Certificate, margin, model_fingerprint
 from rue.controllers import merged, put_together
 from rue.model import UMDP, Graph
@@ -62,7 +62,7 @@ def merge_free(model: UMDP) -> Merged | None:
         return None
     place = np.unique(component, return_inverse=True)[1].astype(np.int64)
     order = np.argsort(place, kind="stable")
-    member_ptr = np.concatenate(([0], np.cumsum(np.bincount(place))))
+    member_ptr = pointers(np.bincount(place))
     rank = np.empty(graph.states, np.int64)
     rank[order] = np.arange(graph.states) - member_ptr[place[order]]
     small, choice = _smaller(model, place, inner)
@@ -89,9 +89,9 @@ def _smaller(model: UMDP, place: Array, inner: Array) -> tuple[UMDP, Array]:
     successor = np.where(stays, np.repeat(at, length), place[graph.successor[transition]])
     count = np.bincount(at, minlength=places)
     small = Graph(
-        choice_ptr=np.concatenate(([0], np.cumsum(count))),
+        choice_ptr=pointers(count),
         action=np.arange(choice.size) - np.repeat(np.cumsum(count) - count, count),
-        trans_ptr=np.concatenate(([0], np.cumsum(length))),
+        trans_ptr=pointers(length),
         successor=successor,
         initial=int(place[graph.initial]),
     )
@@ -193,13 +193,13 @@ def _ways_to(merged: Merged, target: int) -> Array:  # [S]
     way = np.full(graph.states, -1)
     at = merged.place[target]
     states = merged.member[merged.member_ptr[at] : merged.member_ptr[at + 1]]
-    choices = ranges(graph.choice_ptr[states], np.diff(graph.choice_ptr)[states])
+    choices = members(graph.choice_ptr, states)
     choices = choices[merged.inner[choices]]
     owner = graph.choice_state[choices]
     way[owner] = choices
     known = np.zeros(graph.states, bool)
     known[target] = True
-    transition = ranges(graph.trans_ptr[choices], np.diff(graph.trans_ptr)[choices])
+    transition = members(graph.trans_ptr, choices)
     transition = transition[merged.whole.ever_live[transition]]
     while True:
         nearer = graph.trans_choice[transition[known[graph.successor[transition]]]]
@@ -227,10 +227,9 @@ class _CertificateExpansion:
         """Return the certificate of the full model."""
         whole, small = self.merged.whole, self.small
         place, weight, value, follow = self._groups()
-        sizes = np.diff(self.merged.member_ptr)[place]
-        first = np.concatenate(([0], np.cumsum(sizes)))
-        state = self.merged.member[ranges(self.merged.member_ptr[place], sizes)]
-        group = np.repeat(np.arange(place.size), sizes)
+        listed, group = members_with_owner(self.merged.member_ptr, place)
+        first = pointers(np.bincount(group))
+        state = self.merged.member[listed]
         order = np.arange(state.size)
         root = int(self.merged.rank[whole.graph.initial])
         order[[0, root]] = order[[root, 0]]  # point 0 is at the initial state
@@ -239,7 +238,7 @@ class _CertificateExpansion:
         return Certificate(
             small.objective, model_fingerprint(whole), small.bound, small.potential[self.merged.place],
             state[order], weight[group[order]], value[group[order]], np.concatenate(followers),
-            np.concatenate(([0], np.cumsum([share.size for share in self.shares], dtype=np.int64))),
+            pointers([share.size for share in self.shares]),
             np.array([point for points in self.sums for point in points[1:]], np.int32),
             np.concatenate([np.zeros(0), *self.shares]),
         )  # fmt: skip

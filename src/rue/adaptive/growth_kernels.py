@@ -1,4 +1,4 @@
-"""What a graph of beliefs needs when samples come or go: the likelihoods of its nodes and the regrets of its vectors.
+"""Update a graph of beliefs for other samples: the likelihoods of its nodes and the regrets of its vectors.
 
 Neither depends on the belief. The likelihood of a node follows from that of its parent, and the regret of a vector from
 those of its followers.
@@ -18,7 +18,7 @@ from rue.adaptive.belief_kernels import (
     helper,
     kernel,
 )
-from rue.adaptive.expansion_kernels import SAME, _add_point, _hash
+from rue.adaptive.expansion_kernels import SAME, _add_point, _hash, _is_same
 
 
 @kernel("GapModel BeliefNodes Weights i1")
@@ -64,13 +64,13 @@ def spread_likelihoods(model, graph, weights, order):
                     order[count] = child
                     count += 1
                     graph.share[e] = most * SAFE
-                elif _is_same(weights.likelihood, child, likelihood):
+                elif _is_same(weights.likelihood, child, likelihood, SAME):
                     graph.share[e] = most * SAFE
                 else:
                     action.first_edge = NONE
                     break
     for node in range(graph.used[NODES]):
-        if not seen[node]:  # nothing leads there; it is found by nobody, as no likelihood is above one
+        if not seen[node]:  # nothing leads there; it is never found, as no likelihood is above one
             weights.likelihood[node, :] = 0.0
             weights.likelihood[node, 0] = 2.0 + node
             graph.node[node].first_action = NONE
@@ -90,16 +90,6 @@ def _outcome(model, weights, node, t, likelihood):
         if likelihood[k] < max(weights.least, LEAST):
             likelihood[k] = 0.0
     return most
-
-
-@helper
-def _is_same(known, node, likelihood):
-    same = True
-    for k in range(likelihood.size):
-        if abs(known[node, k] - likelihood[k]) > SAME * likelihood[k]:
-            same = False
-            break
-    return same
 
 
 @kernel("BeliefNodes Weights PointLists i1 int")

@@ -9,21 +9,21 @@ from functools import partial
 
 import numpy as np
 
-from rue._arrays import Array
+from rue._arrays import Array, pointers
 from rue._threads import in_parts
 from rue.adaptive import hull_kernels as kernel
-from rue.adaptive.belief_arrays import empty_array
+from rue.adaptive.belief_arrays import empty_array, enlarged
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import BLOCK, COUNTS, FIXED, FOLLOWERS, NONE, STATES, VECTORS, layout
 from rue.adaptive.hull_kernels import ACTIONS, LINKS, OUTCOMES, POINTS, HullArrays
 from rue.adaptive.proof_kernels import Draft, lower_claims
-from rue.adaptive.sum_kernels import CANDIDATES, Program, count_links, link, list_hull_proof
+from rue.adaptive.sum_kernels import CANDIDATES, Tableau, count_links, link, list_hull_proof
 from rue.adaptive.vector_kernels import answer, backup_upper, scan_points
 from rue.certificate import Certificate, margin, model_fingerprint
 
 # The most links of an outcome.
 MOST_LINKS = 10
-# The part of the excess of all outcomes that are linked anew in one round, and of those that become points.
+# The part of the excess of all outcomes that are linked again in one round, and of those that become points.
 LINK_PART, POINT_PART = 0.9, 0.5
 # How many points are added at most in one round: a part of the points that are there, or this many; and how many
 # outcomes are linked for each of them.
@@ -121,7 +121,7 @@ class Hull:
         self._relax(self.order[::-1].copy())
 
     def round(self) -> int:
-        """Link outcomes anew, add points, and back up both bounds where the root leads.
+        """Link outcomes again, add points, and back up both bounds where the root leads.
 
         Return how many outcomes became points: new ones, or such as were there, and help from the next round on.
         """
@@ -164,7 +164,7 @@ class Hull:
             chosen = np.unique(self.arrays.outcome["point"][opened])
 
     def _link(self, chosen: Array) -> None:
-        """Link outcomes anew, as long as there is time."""
+        """Link outcomes again, as long as there is time."""
         number = self.arrays.at_state["number"][self.arrays.outcome["state"][chosen]]
         self.numbers += float(number.sum()) * self.graph.model.samples
         for first in range(0, chosen.size, AT_ONCE):
@@ -178,8 +178,8 @@ class Hull:
         whole, real = partial(np.empty, samples, np.int64), partial(np.empty, samples)
         candidates = (np.empty(CANDIDATES, np.int64), np.empty(CANDIDATES))
         square = np.empty((samples, samples))
-        program = Program(whole(), whole(), square, real(), real(), real(), real(), *candidates)
-        link(self.graph.gaps, self.arrays, self.graph.arrays.vectors, program, chosen, first, last)
+        tableau = Tableau(whole(), whole(), square, real(), real(), real(), real(), *candidates)
+        link(self.graph.gaps, self.arrays, self.graph.arrays.vectors, tableau, chosen, first, last)
 
     def _relax(self, order: Array) -> None:
         kernel.relax(self.graph.gaps, self.arrays, order, SWEEPS, RISE)
@@ -220,7 +220,7 @@ class Hull:
         return place, is_new
 
     def _make_room(self, wanted: dict[int, int]) -> None:
-        """Have room for more rows in some groups, and more if memory allows."""
+        """Make room for more rows in some groups, and more if memory allows."""
         arrays = self.arrays
         size = {POINTS: arrays.point.size, ACTIONS: arrays.action.size, OUTCOMES: arrays.outcome.size}
         least = {group: int(arrays.used[group]) + more for group, more in wanted.items()}
@@ -243,10 +243,7 @@ class Hull:
     def _enlarge(self, grown: dict[int, int]) -> None:
         for name, (_, group) in layout(HullArrays).items():
             if group in grown:
-                old = getattr(self.arrays, name)
-                larger = np.zeros((grown[group], *old.shape[1:]), old.dtype).view(type(old))
-                larger[: old.shape[0]] = old
-                self.arrays = self.arrays._replace(**{name: larger})
+                self.arrays = self.arrays._replace(**{name: enlarged(getattr(self.arrays, name), grown[group])})
         self.graph.other_bytes = self.bytes
 
     def certificate(self, objective: str, root: int, whole: BeliefGraph, sample: Array) -> tuple[Certificate, float]:
@@ -269,7 +266,7 @@ class Hull:
         sum_point, sum_share = sum_point[: sum_ptr[-1]].copy(), sum_share[: sum_ptr[-1]].copy()
         follow = np.where(follow < NONE, count - 2 - follow, follow).astype(np.int32)
         state, weight, value = arrays.point["state"][point], arrays.weight[point], arrays.lower[point]
-        follow_ptr = np.concatenate(([0], np.cumsum(at_state[state])))
+        follow_ptr = pointers(at_state[state])
         safe = 1.0 - max(2 * margin(whole.model, arrays.links), 1e-13)
         draft = Draft(state, weight, value, follow, follow_ptr, sum_ptr, sum_point, sum_share)
         lower_claims(graph.gaps, draft, safe)

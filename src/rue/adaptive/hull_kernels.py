@@ -18,7 +18,7 @@ not refer to a belief at the start, so that points stay when the belief moves.
 *Upper bounds* are those of vectors (`vector_kernels.py`). Each point and each outcome knows the best vector for it.
 
 *Where to add points.* A weight at the root flows along the best choices and their links; what arrives is the `reach` of
-a point. Links hand the gap of an outcome on to the points that it is a sum of. What is left,
+a point. Links pass the gap of an outcome on to the points of its sum. What is left,
 
     excess = reach · (upper bound of the outcome − Σ_i λ_i · upper bound of point i)  ≥ 0
 
@@ -33,7 +33,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from rue._arrays import Array
-from rue._jit import compiled, declare, declare_rows
+from rue._jit import compiled, declare_rows
 from rue.adaptive.belief_kernels import (
     COUNTS,
     EXTRAPOLATE_EVERY,
@@ -52,8 +52,9 @@ from rue.adaptive.belief_kernels import (
     _one_step,
     _scan_vectors,
     _second_step,
-    layout,
-)  # fmt: skip
+    declare_groups,
+)
+from rue.adaptive.expansion_kernels import _is_same
 
 kernel, helper = compiled(fastmath={"reassoc", "nsz", "contract"})
 
@@ -72,7 +73,7 @@ FLOW_LEFT, MOST_PASSES = 1e-3, 100
 POINT = np.dtype([
     ("upper", "f8"),
     ("reach", "f8"),  # of the weight at the root, along best choices and links
-    ("pending", "f8"),  # reach that has not been handed on
+    ("pending", "f8"),  # reach that has not been passed on
     ("first_action", "i8"),
     ("state", "i4"),
     ("vector", "i4"),  # that gives the upper bound
@@ -123,7 +124,7 @@ class HullArrays(NamedTuple):
     links: Annotated[int, "int", FIXED]  # the most links of an outcome
 
 
-declare(HullArrays, " ".join(word for word, _ in layout(HullArrays).values()))
+declare_groups(HullArrays)
 
 
 @kernel("GapModel HullArrays VectorLists i1 f2 i1 b1")
@@ -173,12 +174,7 @@ def _find(hull, s, weight):
     """Return the point of a state with a weight, or NONE."""
     at = np.int64(hull.at_state[s].newest)
     for _ in range(hull.at_state[s].number):
-        same = True
-        for k in range(weight.size):
-            if abs(hull.weight[at, k] - weight[k]) > SAME * weight[k]:
-                same = False
-                break
-        if same:
+        if _is_same(hull.weight, at, weight, SAME):
             return at
         at = _older(hull.point, at)
     return np.int64(NONE)
@@ -410,7 +406,7 @@ def list_outcomes(hull, chosen, outcome, excess, missing):
 
 @kernel("GapModel HullArrays VectorLists l1 f2")
 def set_weights(model, hull, vectors, chosen, weights):
-    """Set the weights of outcomes, divided by their sums, without the samples that hardly add to the upper bound.
+    """Set the weights of outcomes, divided by their sums, without the samples that add little to the upper bound.
 
     With fewer samples a point is of use for more weights: a sum needs all of its points to be below the weight, in each
     sample. An outcome that has been a point already gets its whole weight.

@@ -1,6 +1,6 @@
 """The search in the hull: where the belief moves, and when.
 
-`search.py` hands over to it when a graph of beliefs gets on slowly. Points (`hull_kernels.py`) do not depend on the
+`search.py` continues here when a graph of beliefs makes slow progress. Points (`hull_kernels.py`) do not depend on the
 belief, so that nothing is lost by moving. The next belief is the one nearest to that of the lower bound at which the
 known vectors leave enough room (a level method on the whole simplex).
 
@@ -69,7 +69,7 @@ def policy_seconds(following: int, samples: int) -> float:
 
 @dataclass(eq=False)
 class HullSearch:
-    """A search that goes on with points in place of beliefs."""
+    """A search with points in place of beliefs."""
 
     search: "AdaptiveSearch"
     hull: Hull = field(init=False)
@@ -167,7 +167,7 @@ class HullSearch:
             self._play()
 
     def _follow_trials(self, belief: Array) -> None:
-        """Follow trials from a belief, for a part of the time that the hull takes; less often if they bring nothing."""
+        """Follow trials from a belief, for a part of the time that the hull takes; less often if they gain nothing."""
         if self.pause > 0:
             self.pause -= 1
             return
@@ -218,7 +218,7 @@ class HullSearch:
         return here <= NEAR * self._left
 
     def _is_stuck(self, uppers: list[float]) -> bool:
-        """Return whether the upper bound at the belief hardly falls."""
+        """Return whether the upper bound at the belief falls only a little."""
         return len(uppers) > STUCK_ROUNDS and uppers[-1 - STUCK_ROUNDS] - uppers[-1] < STUCK * self._left
 
     def _update_lower(self) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rue._arrays import Array, places, pointers, ranges, read_only
+from rue._arrays import Array, members, places, pointers, read_only
 from rue.adaptive.proof_kernels import Draft, lower_claims
 from rue.certificate import Certificate, margin, model_fingerprint
 from rue.certificate_kernels import GapModel
@@ -49,7 +49,7 @@ class Near:
         if count >= order.size or size[count - 1] > numbers:
             return None
         first = order[:count]
-        transition = ranges(graph.trans_ptr[graph.choice_ptr[first]], np.diff(graph.trans_ptr[graph.choice_ptr])[first])
+        transition = members(graph.trans_ptr[graph.choice_ptr], first)
         border = np.setdiff1d(graph.successor[transition], first)
         potential = safe_potential(whole, values.lower)
         if not np.isfinite(potential[np.append(first, border)]).all():
@@ -64,16 +64,14 @@ class Near:
         state = np.concatenate([first, border, [-1]])
         goal = state.size - 1
         place = places(state[:-1], graph.states)
-        choices = np.diff(graph.choice_ptr)[first]
-        choice = ranges(graph.choice_ptr[first], choices)
-        outcomes = np.diff(graph.trans_ptr)[choice]
-        transition = ranges(graph.trans_ptr[choice], outcomes)
-        own = np.concatenate([choices, ~graph.goal[border], [0]]).astype(np.int64)
+        choice = members(graph.choice_ptr, first)
+        transition = members(graph.trans_ptr, choice)
+        own = np.concatenate([np.diff(graph.choice_ptr)[first], ~graph.goal[border], [0]]).astype(np.int64)
         ones = np.ones(left.size, np.int64)
         cut = Graph(
             choice_ptr=pointers(own),
             action=np.concatenate([graph.action[choice], 0 * ones]),
-            trans_ptr=pointers(np.concatenate([outcomes, ones])),
+            trans_ptr=pointers(np.concatenate([np.diff(graph.trans_ptr)[choice], ones])),
             successor=np.concatenate([place[graph.successor[transition]], goal * ones]),
             initial=int(place[graph.initial]),
         )
@@ -92,7 +90,7 @@ class Near:
         total = np.cumsum(sums.kept) - 1
         follower = np.concatenate([number, np.where(sums.kept, points + total, -1), [-1]])
         begin = found.follow_ptr(self.model.graph)
-        follow = follower[found.follow[ranges(begin[kept], np.diff(begin)[kept])]].astype(np.int32)
+        follow = follower[found.follow[members(begin, kept)]].astype(np.int32)
         state, value = found.state[kept], found.value[kept].copy()
         weight = np.ascontiguousarray(found.weight[kept])
         draft = Draft(
@@ -115,11 +113,11 @@ class Near:
 
     def _sums(self, found: Certificate, inner: Array, number: Array) -> "_Sums":
         """Return the sums of points at inner states."""
-        length = np.diff(found.sum_ptr)
         kept = inner[found.sum_point[found.sum_ptr[:-1]]]  # all points of a sum are at one state
-        listed = ranges(found.sum_ptr[:-1][kept], length[kept])
+        listed = members(found.sum_ptr, np.flatnonzero(kept))
         point = number[found.sum_point[listed]].astype(np.int32)
-        return _Sums(kept, pointers(length[kept]), point, np.ascontiguousarray(found.sum_share[listed]))
+        ptr = pointers(np.diff(found.sum_ptr)[kept])
+        return _Sums(kept, ptr, point, np.ascontiguousarray(found.sum_share[listed]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,9 @@
 """Vectors from a tree of histories: what a policy does that looks one step ahead at each of them.
 
-A vector of the pool was made for one belief and serves others near it. A policy that looks one step ahead after every
-history is better, as each history has a belief of its own. So the histories of such a policy, from a belief at the
-initial state, are listed as a tree. Weights are not normalised: the regret that the best known vector has at a node is
-what the node adds at the root. The nodes that add most are expanded first. In the end each expanded node gets the
+A vector of the pool was made for one belief and is good for others near it. A policy that looks one step ahead after
+every history is better, as each history has a belief of its own. So the histories of such a policy, from a belief at
+the initial state, are listed as a tree. Weights are not normalised: the regret that the best known vector has at a node
+is what the node adds at the root. The nodes that add most are expanded first. In the end each expanded node gets the
 vector of its choice and of its next nodes, the last one first, if that is an improvement.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, members, ranges
 from rue._threads import in_parts
 from rue.adaptive.belief_graph import BeliefGraph
 from rue.adaptive.belief_kernels import FOLLOWERS, NONE, VECTORS
@@ -64,10 +64,8 @@ class PolicyTree:
         graph, gaps = self.graph.model.graph, self.graph.gaps
         state = self.state[chosen]
         choices = np.diff(graph.choice_ptr)[state]
-        choice = ranges(graph.choice_ptr[state], choices)
-        outcomes = self.graph.outcomes[choice]
-        outcome = ranges(graph.trans_ptr[choice], outcomes)
-        at = np.repeat(chosen, choices)
+        choice, at = members(graph.choice_ptr, state), np.repeat(chosen, choices)
+        outcome, outcomes = members(graph.trans_ptr, choice), self.graph.outcomes[choice]
         weight = self.weight[np.repeat(at, outcomes)] * gaps.prob[outcome]
         following = graph.successor[outcome]
         value, vector = self._best_vectors(following, weight)

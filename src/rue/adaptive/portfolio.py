@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from rue._arrays import ranges
+from rue._arrays import members, pointers
 from rue.baselines import Average
 from rue.errors import BadInput, SolverFailed
 from rue.fallbacks import reaching_policy
@@ -119,10 +119,9 @@ def _histories(model: UMDP, values: OptimalValues, steps: int) -> float:
     """Return how many histories all options of some steps have, of choices that are optimal in some sample."""
     graph = model.graph
     kept = np.flatnonzero(optimal_somewhere(model, values, regret_gap(model, values)))
-    length = np.diff(graph.trans_ptr)[kept]
-    choice_ptr = np.concatenate(([0], np.cumsum(np.bincount(graph.choice_state[kept], minlength=graph.states))))
-    successor = graph.successor[ranges(graph.trans_ptr[kept], length)]
-    size, _, _ = count_histories(steps, choice_ptr, np.concatenate(([0], np.cumsum(length))), successor)
+    choice_ptr = pointers(np.bincount(graph.choice_state[kept], minlength=graph.states))
+    trans_ptr = pointers(np.diff(graph.trans_ptr)[kept])
+    size, _, _ = count_histories(steps, choice_ptr, trans_ptr, graph.successor[members(graph.trans_ptr, kept)])
     return float(size[steps].sum())
 
 
@@ -157,7 +156,7 @@ def _is_finite(model: UMDP, policy: Policy, run: Run) -> bool:
     """Return whether the regret of a policy is finite in all samples, and proved to be."""
     try:
         verdict = judge(model, policy, run)
-    except SolverFailed:  # it hardly ever ends
+    except SolverFailed:  # it almost never ends
         return False
     return bool(np.isfinite(verdict.max_regret + verdict.error))
 

@@ -23,8 +23,8 @@ whole gap, the belief moves from where the lower bound is best towards the dual 
 leave room for the next step (a level method on a line): the raw dual would jump from side to side. The graph does not
 depend on the belief, so nothing is lost by moving.
 
-*The hull.* Where outcomes tell the samples apart little by little, hardly any two histories have the same likelihood,
-and a graph of beliefs stays shallow. A search whose gap hardly shrinks when the graph doubles goes on with points and
+*The hull.* Where each outcome tells little about the sample, almost no two histories have the same likelihood, and a
+graph of beliefs stays shallow. A search whose gap shrinks only a little when the graph doubles goes on with points and
 sums of points (`hull_search.py`). Where only few beliefs can be reached, all of them are listed (`finite.py`).
 
 *Tails.* The mean of the worst part α of the probability is a maximum over beliefs with caps, b_k ≤ p_k/α (`risk.py`).
@@ -47,7 +47,7 @@ from rue._check import one_of, real_number, whole_number
 from rue.active import Part, SolverInParts, at_most, judges_room
 from rue.adaptive.belief_graph import BeliefGraph, OutOfMemory
 from rue.adaptive.belief_kernels import NONE
-from rue.adaptive.few_nodes import FewNodes
+from rue.adaptive.few_nodes import search_few_nodes
 from rue.adaptive.finite import solve_finite
 from rue.adaptive.free_moves import Merged, merge_free
 from rue.adaptive.hull import Hull
@@ -164,7 +164,7 @@ class Adaptive(SolverInParts):
         """Search, and then find a policy with few nodes if that is asked for."""
         if self.nodes is None:
             return super().run(model, run)
-        return FewNodes(model, replace(self, nodes=None), self.nodes).outcome(run)
+        return search_few_nodes(model, replace(self, nodes=None), self.nodes, run)
 
     def run_part(self, part: Part, run: Run) -> Outcome:
         """Add the policies of other methods, then search until the gap is closed."""
@@ -221,7 +221,7 @@ class Adaptive(SolverInParts):
         if status is Status.INFEASIBLE:
             return Outcome(policy, outcome.objective, status)
         certificate = verified(part, small.certificate(proof) if proof is not None else None, run)
-        if proof is not None and certificate is None and status is Status.SOLVED:  # rounding was in the way
+        if proof is not None and certificate is None and status is Status.SOLVED:  # rounding prevented it
             status = Status.UNPROVED
         lower = certificate.bound if certificate is not None else 0.0
         upper = at_most(judge(small.whole, policy, run.afterwards()), self.objective, part.cap)
@@ -242,7 +242,7 @@ class AdaptiveSearch:
     anchor: Array | None = None  # [K] the belief of the lower bound
     written: bool = True  # whether the proof of the lower bound has been written
     proof: Certificate | None = None  # the best one so far
-    proof_value: float = -np.inf
+    proof_value: float = -np.inf  # the bound of the best proof so far, also of an earlier one
     game: RootGame = field(init=False)
     waiting: Iterator[tuple[str, Policy]] = field(default_factory=lambda: iter(()))  # policies of other methods
     policy_seconds: float = 0.0  # estimate: until the policy is judged
@@ -329,7 +329,7 @@ class AdaptiveSearch:
             status = self.run.stop() or self._close_gap(gap)
             if status in (None, Status.UNPROVED):
                 status = self._close_finite(gap) or status or HullSearch(self).close(gap)
-            # Whatever the gap, no other method's policy is to be better.
+            # No policy of another method may be better, also with a large gap.
             self.add_policies(math.inf if status is Status.SOLVED else 0)
         except OutOfMemory:
             status = Status.MEMORY_LIMIT
@@ -338,7 +338,7 @@ class AdaptiveSearch:
         return status
 
     def _close_gap(self, gap: float) -> Status | None:
-        """Search in the graph; return why it ended, or None if the hull shall go on."""
+        """Search in the graph; return why it ended, or None if the hull is to continue."""
         self.update_game()
         self.graph.move(self.mixed(self.game.dual) if self.anchor is None else self._next_belief())
         rounds, gaps = 0, [np.inf]
@@ -400,13 +400,13 @@ class AdaptiveSearch:
         return Status.SOLVED if self._is_closed(self.lower, self.upper, gap, AIM) else self._stop()
 
     def stalls(self, gaps: list[float], window: int = STALE) -> bool:
-        """Add the gap to those at earlier beliefs; return whether it has hardly shrunk in the last few of them."""
+        """Add the gap to those at earlier beliefs; return whether it shrank only a little in the last of them."""
         gaps.append(self.upper - self.lower)
         return len(gaps) > window and not gaps[-1] < SHRINK * gaps[-1 - window]
 
     @property
     def _has_hull(self) -> bool:
-        """Whether the hull may go on: not in a short search, and not where no policy with a finite regret is known.
+        """Whether the hull may continue: not in a short search, nor where no policy with a finite regret is known.
 
         Nor in a search in parts: points of the hull cannot be used again for other samples.
         """
@@ -460,7 +460,7 @@ class AdaptiveSearch:
         return self.mixed(self.game.toward_dual(self.anchor, self.lower + LEVEL * (self.upper - self.lower)))
 
     def mixed(self, belief: Array) -> Array:  # [K]
-        """Mix a little of the belief in the middle in."""
+        """Return the belief mixed with a little of that in the middle."""
         relative = (self.upper - self.lower) / self.upper if 0 < self.upper < np.inf else 1.0
         least = min(max(LEAST_BELIEF * relative, LEAST_LEAST_BELIEF), MOST_LEAST_BELIEF)
         return np.asarray((1 - least) * belief + least * self.part.centre)
@@ -475,16 +475,16 @@ class AdaptiveSearch:
         self.proof_seconds = WRITING * took + PROOF_SECONDS * proof.follow.size * self.model.samples
         self.written = True
         low += float(self.offset @ self.graph.belief)
-        if (self.proof is None and self.earlier is None) or low > self.proof_value:
+        if low > self.proof_value:
             self.proof, self.proof_value = proof, low
 
     def certificate(self) -> Certificate | None:
-        """Return the best proof, verified: that of the graph if rounding is in the way of the hull's."""
+        """Return the best proof, verified: that of the graph if rounding prevents that of the hull."""
         self.write_proof()
         if self.hull is not None and self.hull_root != NONE:
             proof, low = self.hull.certificate(self.objective, self.hull_root, self.graph, self.hull_sample)
             low += float(self.offset @ proof.belief)
-            if (self.proof is None and self.earlier is None) or low > self.proof_value:
+            if low > self.proof_value:
                 found = verified(self.part, proof, self.run)
                 if found is not None:
                     self.proof, self.proof_value = proof, low
@@ -501,7 +501,7 @@ class AdaptiveSearch:
             policy = policy_at_hand(self.model, None, self.run)
             return policy, self._judge(policy)
         verdict = None
-        # The judge may find an infinite cost for a controller that hardly ever ends, and have no time for a large one.
+        # The judge may find an infinite cost for a controller that almost never ends, and have no time for a large one.
         given = self.graph.is_given(known)
         for usable in (np.ones(known.size, bool), given):
             if verdict is None or (usable.any() and not np.isfinite(verdict.max_regret)):
@@ -558,7 +558,7 @@ class AdaptiveSearch:
         room = judges_room(verdict.error, upper, float(self.graph.potential[self.model.graph.initial].max()))
         closed = self._is_closed(lower, upper - room, allowed)
         if status is Status.SOLVED and not closed and self._close_finite(AIM * gap) is Status.SOLVED:
-            return self.outcome(status, gap)  # rounding was in the way of the graph's own proof
+            return self.outcome(status, gap)  # rounding prevented the graph's own proof
         safer = self._safer(policy)
         with_it = at_most(self._judge(safer), self.objective, self.part.cap)
         if with_it <= (1 + SPARE) * upper and (not closed or self._is_closed(lower, with_it, allowed)):

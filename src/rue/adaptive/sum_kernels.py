@@ -9,13 +9,13 @@ The simplex method begins with the links that are there. It has some rows and up
 are enough. Whatever it finds, the shares are divided by the largest row, so that no rounding makes a sum too large.
 """
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rue._arrays import Array
 from rue._jit import declare
-from rue.adaptive.belief_kernels import FIXED, HUGE, NONE, SAFE, _older, _one_step, _scan_vectors, layout
+from rue.adaptive.belief_kernels import HUGE, NONE, SAFE, _older, _one_step, _scan_vectors
 from rue.adaptive.hull_kernels import OUTCOMES, _cost_once, _set_weight, _support, helper, kernel
 
 # Parts of a weight below this fraction of it are left out of a sum.
@@ -36,26 +36,26 @@ SHORT = 1e-9
 NEARLY = 1e-7
 
 
-class Program(NamedTuple):
+class Tableau(NamedTuple):
     """Room for one linear program: R rows at most."""
 
-    row: Annotated[Array, "l1", FIXED]  # [R] the samples with a positive weight
-    basis: Annotated[Array, "l1", FIXED]  # [R] a point; −1 − i: what is left over in row i
-    inverse: Annotated[Array, "f2", FIXED]  # [R, R] of the basis
-    share: Annotated[Array, "f1", FIXED]  # [R] of the basis
-    price: Annotated[Array, "f1", FIXED]  # [R] of the rows
-    slope: Annotated[Array, "f1", FIXED]  # [R] prices by sample
-    column: Annotated[Array, "f1", FIXED]  # [R]
-    candidate: Annotated[Array, "l1", FIXED]
-    gain: Annotated[Array, "f1", FIXED]
+    row: Array  # [R] the samples with a positive weight
+    basis: Array  # [R] a point; −1 − i: what is left over in row i
+    inverse: Array  # [R, R] of the basis
+    share: Array  # [R] of the basis
+    price: Array  # [R] of the rows
+    slope: Array  # [R] prices by sample
+    column: Array  # [R]
+    candidate: Array
+    gain: Array
 
 
-declare(Program, " ".join(word for word, _ in layout(Program).values()))
+declare(Tableau, "l1 l1 f2 f1 f1 f1 f1 l1 f1")
 
 
-@kernel("GapModel HullArrays VectorLists Program l1 int int")
-def link(model, hull, vectors, program, chosen, first, last):
-    """Link outcomes anew. Different outcomes may be done at the same time."""
+@kernel("GapModel HullArrays VectorLists Tableau l1 int int")
+def link(model, hull, vectors, tableau, chosen, first, last):
+    """Link outcomes again. Different outcomes may be done at the same time."""
     weight = np.empty(hull.weight.shape[1])
     for i in range(first, last):
         at = chosen[i]
@@ -72,8 +72,8 @@ def link(model, hull, vectors, program, chosen, first, last):
         for k in range(weight.size):
             if weight[k] < LEAST_PART * outcome.total:
                 weight[k] = 0.0
-        _solve(hull, program, np.int64(outcome.state), weight, at)
-        _keep_links(hull, program, weight, at)
+        _solve(hull, tableau, np.int64(outcome.state), weight, at)
+        _keep_links(hull, tableau, weight, at)
 
 
 @helper
@@ -103,7 +103,7 @@ def _leads_back(hull, weight, at):
 
 
 @helper
-def _solve(hull, program, s, weight, outcome):
+def _solve(hull, tableau, s, weight, outcome):
     """Find the best sum below a weight, by the simplex method, from the links that are there.
 
     Only new points are looked at, and now and then all of them, since lower bounds rise.
@@ -116,65 +116,65 @@ def _solve(hull, program, s, weight, outcome):
     outside = ~_support(weight)
     rows = 0
     for k in range(weight.size):
-        program.slope[k] = HUGE
+        tableau.slope[k] = HUGE
         if weight[k] > 0.0:
-            program.row[rows] = k
+            tableau.row[rows] = k
             rows += 1
     for i in range(rows):
-        program.basis[i] = -1 - i
-        program.share[i] = 1.0
+        tableau.basis[i] = -1 - i
+        tableau.share[i] = 1.0
         for j in range(rows):
-            program.inverse[i, j] = 1.0 if i == j else 0.0
+            tableau.inverse[i, j] = 1.0 if i == j else 0.0
     for i in range(outcome * hull.links, (outcome + 1) * hull.links):
         if hull.child[i] == NONE:
             break
-        _enter(hull, program, rows, weight, np.int64(hull.child[i]))
+        _enter(hull, tableau, rows, weight, np.int64(hull.child[i]))
     found = 0
     for _ in range(MOST_PIVOTS * rows + 2 * CANDIDATES):
-        value = _set_prices(hull, program, rows, weight)
+        value = _set_prices(hull, tableau, rows, weight)
         least = np.int64(0)
         for i in range(rows):
-            if program.price[i] < program.price[least]:
+            if tableau.price[i] < tableau.price[least]:
                 least = i
-        if program.price[least] < -GAIN * value:
-            _enter(hull, program, rows, weight, -1 - least)
+        if tableau.price[least] < -GAIN * value:
+            _enter(hull, tableau, rows, weight, -1 - least)
             continue
-        enter = _best_candidate(hull, program, found, value)
+        enter = _best_candidate(hull, tableau, found, value)
         if enter == NONE:
-            found = _look(hull, program, s, number, value, outside)
-            enter = _best_candidate(hull, program, found, value)
-        if enter == NONE or not _enter(hull, program, rows, weight, enter):
+            found = _look(hull, tableau, s, number, value, outside)
+            enter = _best_candidate(hull, tableau, found, value)
+        if enter == NONE or not _enter(hull, tableau, rows, weight, enter):
             break
     if rows < weight.size:
-        program.row[rows] = NONE
+        tableau.row[rows] = NONE
 
 
 @helper
-def _set_prices(hull, program, rows, weight):
+def _set_prices(hull, tableau, rows, weight):
     """Set the prices of the rows, and the slope of the best sum in each sample; return its value."""
     value = 0.0
     for j in range(rows):
         total = 0.0
         for i in range(rows):
-            if program.basis[i] >= 0:
-                total += hull.lower[program.basis[i]] * program.inverse[i, j]
-        program.price[j] = total
-        program.slope[program.row[j]] = total / weight[program.row[j]]
+            if tableau.basis[i] >= 0:
+                total += hull.lower[tableau.basis[i]] * tableau.inverse[i, j]
+        tableau.price[j] = total
+        tableau.slope[tableau.row[j]] = total / weight[tableau.row[j]]
         value += total
     return value
 
 
 @helper
-def _gain(hull, program, p):
+def _gain(hull, tableau, p):
     """Return the lower bound of a point less what the prices say."""
     total = hull.lower[p]
-    for k in range(program.slope.size):
-        total -= hull.weight[p, k] * program.slope[k]
+    for k in range(tableau.slope.size):
+        total -= hull.weight[p, k] * tableau.slope[k]
     return total
 
 
 @helper
-def _look(hull, program, s, number, value, outside):
+def _look(hull, tableau, s, number, value, outside):
     """List those of the newest points of a state that gain most; return how many.
 
     Points with a weight `outside` of the samples of the program are no candidates.
@@ -183,7 +183,7 @@ def _look(hull, program, s, number, value, outside):
     least = GAIN * value
     at = np.int64(hull.at_state[s].newest)
     for _ in range(number):
-        gain = _gain(hull, program, at) if hull.support[at] & outside == 0 else 0.0
+        gain = _gain(hull, tableau, at) if hull.support[at] & outside == 0 else 0.0
         if gain > least:
             i = found
             if found < CANDIDATES:
@@ -191,31 +191,31 @@ def _look(hull, program, s, number, value, outside):
             else:
                 i = 0
                 for j in range(CANDIDATES):
-                    if program.gain[j] < program.gain[i]:
+                    if tableau.gain[j] < tableau.gain[i]:
                         i = j
-                least = program.gain[i]
+                least = tableau.gain[i]
             if gain > least:
-                program.candidate[i] = at
-                program.gain[i] = gain
+                tableau.candidate[i] = at
+                tableau.gain[i] = gain
         at = _older(hull.point, at)
     return found
 
 
 @helper
-def _best_candidate(hull, program, found, value):
+def _best_candidate(hull, tableau, found, value):
     """Return the candidate that gains most, or NONE."""
     best = GAIN * value
     enter = np.int64(NONE)
     for i in range(found):
-        gain = _gain(hull, program, program.candidate[i])
+        gain = _gain(hull, tableau, tableau.candidate[i])
         if gain > best:
             best = gain
-            enter = program.candidate[i]
+            enter = tableau.candidate[i]
     return enter
 
 
 @helper
-def _enter(hull, program, rows, weight, enter):
+def _enter(hull, tableau, rows, weight, enter):
     """Let a point (or −1 − i: what is left over in row i) into the basis; return whether it could."""
     leave = np.int64(NONE)
     least = np.inf
@@ -223,53 +223,53 @@ def _enter(hull, program, rows, weight, enter):
         total = 0.0
         if enter >= 0:
             for j in range(rows):
-                k = program.row[j]
-                total += program.inverse[i, j] * hull.weight[enter, k] / weight[k]
+                k = tableau.row[j]
+                total += tableau.inverse[i, j] * hull.weight[enter, k] / weight[k]
         else:
-            total = program.inverse[i, -1 - enter]
-        program.column[i] = total
-        if total > PIVOT and program.share[i] < least * total:
-            least = program.share[i] / total
+            total = tableau.inverse[i, -1 - enter]
+        tableau.column[i] = total
+        if total > PIVOT and tableau.share[i] < least * total:
+            least = tableau.share[i] / total
             leave = i
     if leave == NONE:
         return False
-    pivot = program.column[leave]
-    program.share[leave] /= pivot
+    pivot = tableau.column[leave]
+    tableau.share[leave] /= pivot
     for j in range(rows):
-        program.inverse[leave, j] /= pivot
+        tableau.inverse[leave, j] /= pivot
     for i in range(rows):
         if i != leave:
-            factor = program.column[i]
+            factor = tableau.column[i]
             for j in range(rows):
-                program.inverse[i, j] -= factor * program.inverse[leave, j]
-            program.share[i] = max(program.share[i] - factor * program.share[leave], 0.0)
-    program.basis[leave] = enter
+                tableau.inverse[i, j] -= factor * tableau.inverse[leave, j]
+            tableau.share[i] = max(tableau.share[i] - factor * tableau.share[leave], 0.0)
+    tableau.basis[leave] = enter
     return True
 
 
 @helper
-def _keep_links(hull, program, weight, outcome):
+def _keep_links(hull, tableau, weight, outcome):
     """Keep the links of a program that are worth most, with shares that are safely below the weight.
 
     They take the place of the old ones if they are better.
     """
     rows = 0
-    while rows < weight.size and program.row[rows] != NONE:
+    while rows < weight.size and tableau.row[rows] != NONE:
         rows += 1
-    count = _most_valuable(hull, program, rows)
+    count = _most_valuable(hull, tableau, rows)
     most = 1.0
     for i in range(rows):
-        k = program.row[i]
+        k = tableau.row[i]
         total = 0.0
         for j in range(count):
-            total += program.share[j] * hull.weight[program.basis[j], k]
+            total += tableau.share[j] * hull.weight[tableau.basis[j], k]
         most = max(most, total / weight[k])
     value = 0.0
     for j in range(count):
-        program.share[j] *= SAFE / most
-        if program.share[j] < LEAST_KEPT:  # rounding got the better of the program
+        tableau.share[j] *= SAFE / most
+        if tableau.share[j] < LEAST_KEPT:  # rounding errors spoiled the solution
             return
-        value += program.share[j] * hull.lower[program.basis[j]]
+        value += tableau.share[j] * hull.lower[tableau.basis[j]]
     first = outcome * hull.links
     old = 0.0
     for i in range(first, first + hull.links):
@@ -278,34 +278,34 @@ def _keep_links(hull, program, weight, outcome):
         old += hull.share[i] * hull.lower[hull.child[i]]
     if value > old:
         for j in range(count):
-            hull.child[first + j] = program.basis[j]
-            hull.share[first + j] = program.share[j]
+            hull.child[first + j] = tableau.basis[j]
+            hull.share[first + j] = tableau.share[j]
         if count < hull.links:
             hull.child[first + count] = NONE
 
 
 @helper
-def _most_valuable(hull, program, rows):
+def _most_valuable(hull, tableau, rows):
     """Move the points of a basis with the largest worth to its front; return how many there are."""
     for count in range(min(hull.links, rows)):
         best = 0.0
         arg = np.int64(NONE)
         for i in range(count, rows):
             if (
-                program.basis[i] >= 0
-                and program.share[i] > LEAST_SHARE
-                and program.share[i] * hull.lower[program.basis[i]] > best
+                tableau.basis[i] >= 0
+                and tableau.share[i] > LEAST_SHARE
+                and tableau.share[i] * hull.lower[tableau.basis[i]] > best
             ):
-                best = program.share[i] * hull.lower[program.basis[i]]
+                best = tableau.share[i] * hull.lower[tableau.basis[i]]
                 arg = i
         if arg == NONE:
             return count
-        point = program.basis[arg]
-        share = program.share[arg]
-        program.basis[arg] = program.basis[count]
-        program.share[arg] = program.share[count]
-        program.basis[count] = point
-        program.share[count] = share
+        point = tableau.basis[arg]
+        share = tableau.share[arg]
+        tableau.basis[arg] = tableau.basis[count]
+        tableau.share[arg] = tableau.share[count]
+        tableau.basis[count] = point
+        tableau.share[count] = share
     return np.int64(min(hull.links, rows))
 
 

@@ -8,7 +8,7 @@ simulated history of the policy that looks one step ahead by the known vectors; 
 the last one first.
 """
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from rue._arrays import Array
 from rue._jit import declare
 from rue.adaptive.belief_kernels import (
     BLOCK,
-    FIXED,
     FOLLOWERS,
     FORBIDDEN,
     HUGE,
@@ -28,7 +27,6 @@ from rue.adaptive.belief_kernels import (
     _dot,
     _older,
     _scan_vectors,
-    layout,
 )
 from rue.adaptive.hull_kernels import _set_weight, helper, kernel
 
@@ -42,25 +40,25 @@ LEAST_VALUE, LEAST_GAIN = 1e-3, 0.005
 class Trial(NamedTuple):
     """The states, weights and choices of a simulated history."""
 
-    state: Annotated[Array, "l1", FIXED]
-    choice: Annotated[Array, "l1", FIXED]
-    weight: Annotated[Array, "f2", FIXED]
-    lasts: Annotated[int, "int", FIXED]  # the batch of trials until which the vectors that were met are not pruned
+    state: Array
+    choice: Array
+    weight: Array
+    lasts: int  # the batch of trials until which the vectors that were met are not pruned
 
 
 class TreeNodes(NamedTuple):
     """The nodes of a tree of histories, parents before children."""
 
-    state: Annotated[Array, "l1", FIXED]
-    weight: Annotated[Array, "f2", FIXED]
-    value: Annotated[Array, "f1", FIXED]  # regret of the best known vector
-    vector: Annotated[Array, "l1", FIXED]
-    choice: Annotated[Array, "l1", FIXED]  # NONE if it is not expanded
-    child: Annotated[Array, "l1", FIXED]  # the first one
+    state: Array
+    weight: Array
+    value: Array  # regret of the best known vector
+    vector: Array
+    choice: Array  # NONE if it is not expanded
+    child: Array  # the first one
 
 
-declare(TreeNodes, " ".join(word for word, _ in layout(TreeNodes).values()))
-declare(Trial, " ".join(word for word, _ in layout(Trial).values()))
+declare(Trial, "l1 l1 f2 int")
+declare(TreeNodes, "l1 f2 f1 l1 l1 l1")
 
 
 @kernel("HullArrays VectorLists i1 int int")

@@ -15,7 +15,7 @@ def verified(part: Part, proof: Certificate | None, run: Run) -> Certificate | N
         return None
     try:
         proved = proved_by(part.model, proof, None if part.tail is None else part.cap)
-    except NotProved:  # rounding can be in the way where costs are many orders of magnitude apart
+    except NotProved:  # rounding can prevent a proof where costs are many orders of magnitude apart
         return None
     certificate = replace(proof, bound=proved * (1 - 1e-12), tail=part.tail, sample=part.sample)
     verified_of(part.model, run.cache).add(certificate)

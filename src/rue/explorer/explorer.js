@@ -161,7 +161,7 @@ function showActions(now, belief) {
       element("i", { style: { width: `${100 * taken.weight}%` } }));
     box.append(element("div", { className: "action" }, element("h3", {}, taken.action, chance, bar), list));
   }
-  // What was pressed is gone: whoever uses the keyboard goes on with the first outcome, or with Restart.
+  // The button that was pressed is gone: the focus moves to the first outcome, or to Restart.
   if (held) (box.querySelector("button") ?? part("again")).focus();
 }
 
@@ -466,11 +466,6 @@ if (facts.map) {
   const [across, down] = facts.map.axis;
   part("map-key").textContent = `Across: ${across}; down: ${down}. In the true sample; ${signs.filter(Boolean).join("; ")}.`;
   addEventListener("resize", drawMap);
-}
-if (whole) {
-  part("whole").hidden = false;
-  part("graph-key").textContent = `${whole === stateOf ? "All states that the policy visits" : "All nodes of the policy"}: ` +
-    "the name of the state above, what is done there below. Filled: now. Outlined: what may come next; click it.";
 }
 if (whole) {
   part("whole").hidden = false;

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.colors import to_hex
 
-from rue._arrays import Array, places, pointers, ranges
+from rue._arrays import Array, members, places, pointers
 from rue._check import check_memory
 from rue._text import bound_text, counted, number_text, one_line
 from rue.evaluation import evaluate
@@ -23,7 +23,7 @@ from rue.judge import Evaluation, visited_nodes
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.report import style
-from rue.solution import Cache, Solution
+from rue.solution import Cache, Solution, policy_of
 from rue.values import optimal_values
 
 SCENERY = {"entry_cost": "entryCost", "obstacle": "obstacle", "east": "east", "north": "north"}
@@ -37,7 +37,7 @@ TINY = float(np.finfo(np.float32).tiny)
 
 def explorer_page(model: UMDP, solution: Solution | Policy, title: str = "") -> str:
     """Return a page in which a policy is played in any sample, with its belief, cost and regret."""
-    policy = solution.policy if isinstance(solution, Solution) else solution
+    policy = policy_of(solution)
     cache = Cache()
     verdict = evaluate(model, policy, cache=cache)
     proof = proved_belief(model, solution)
@@ -76,10 +76,9 @@ def explorer_page(model: UMDP, solution: Solution | Policy, title: str = "") -> 
 def _visited(model: UMDP, policy: Policy) -> Array:
     """Return the nodes that can be visited in some sample, goals included, in the order of their numbers."""
     acting = visited_nodes(model, policy)
-    length = np.diff(policy.next_ptr)
-    entry = ranges(policy.entry_ptr[acting], np.diff(policy.entry_ptr)[acting])
-    ahead = policy.next_node[ranges(policy.next_ptr[entry], length[entry])]
-    live = model.ever_live[ranges(model.graph.trans_ptr[policy.choice[entry]], length[entry])]
+    entry = members(policy.entry_ptr, acting)
+    ahead = policy.next_node[members(policy.next_ptr, entry)]
+    live = model.ever_live[members(model.graph.trans_ptr, policy.choice[entry])]
     return np.unique(np.concatenate([policy.start_node, acting, ahead[live]]))
 
 
@@ -90,25 +89,25 @@ def _arrays(model: UMDP, policy: Policy, visited: Array, gap: Array) -> tuple[di
     """
     graph = model.graph
     number = places(visited, policy.nodes)
-    entries = np.diff(policy.entry_ptr)[visited]
-    entry = ranges(policy.entry_ptr[visited], entries)
+    entry = members(policy.entry_ptr, visited)
     used, choice = np.unique(policy.choice[entry], return_inverse=True)
-    live, lengths = model.ever_live, np.diff(graph.trans_ptr)
-    outcome = ranges(graph.trans_ptr[used], lengths[used])
+    live = model.ever_live
+    outcome = members(graph.trans_ptr, used)
     outcome = outcome[live[outcome]]
     grid = read_grid(graph) if "grid" in graph.layout else None
     size = 4.0 * model.samples * (outcome.size + 2 * used.size + (0 if grid is None else graph.states * len(SCENERY)))
     check_memory("the page", 3 * BYTES_AS_TEXT * size)
     possible = np.bincount(graph.trans_choice, live, graph.choices).astype(int)  # outcomes of each choice
     taken = policy.choice[entry]
-    next_node = policy.next_node[ranges(policy.next_ptr[entry], lengths[taken])]
+    next_node = policy.next_node[members(policy.next_ptr, entry)]
     prob = model.prob[outcome]
     arrays: dict[str, Array] = {
         "choice_ptr": pointers(np.bincount(graph.choice_state[used], minlength=graph.states)),
         "action": graph.action[used], "trans_ptr": pointers(possible[used]), "successor": graph.successor[outcome],
-        "node_state": policy.node_state[visited], "entry_ptr": pointers(entries), "choice": choice,
+        "node_state": policy.node_state[visited], "choice": choice,
+        "entry_ptr": pointers(np.diff(policy.entry_ptr)[visited]),
         "weight": policy.weight[entry], "next_ptr": pointers(possible[taken]),
-        "next_node": number[next_node[live[ranges(graph.trans_ptr[taken], lengths[taken])]]],
+        "next_node": number[next_node[live[members(graph.trans_ptr, taken)]]],
         "start_node": number[policy.start_node], "start_weight": policy.start_weight,
         "prob": np.where(prob > 0, np.maximum(prob, TINY), 0.0), "cost": model.units.step(model.cost[used]),
         "gap": gap[used],

@@ -72,8 +72,8 @@ class NStepProblem:
     def start_histories(self, game: OptionGame, run: Run) -> OptionGame | None:
         """Return the game with options of the whole history, for a bound; None if there are too many histories.
 
-        Histories may do with choices that were not pruned where another game does not. What bounds that game has all
-        choices that it has.
+        The other game may need choices that were pruned. Then histories get all choices too, or they would not bound
+        it.
         """
         kept = self.step.kept
         if kept is not None and (game.tree.number[~kept] >= 0).any():

@@ -21,8 +21,8 @@ Prop. 5). It is exact for no class of models (see the paper's corrigendum).
 This file sets the game up and says what is proved. Single steps are in `one_step.py`, and the rest of this docstring is
 about them; options of more steps are in `n_step.py` and `option_game.py`, with their proof.
 
-*Which policies count.* Those that reach a goal with probability one whatever samples the adversary picks; all others
-cost infinity. If there is none, the status is "infeasible" and the policy is a fallback.
+*Which policies count.* Those that reach a goal with probability one for all samples that the adversary may pick; all
+others cost infinity. If there is none, the status is "infeasible" and the policy is a fallback.
 
 *How.* Policy iteration against the adversary: one greedy sweep, then sweeps in which only the adversary improves,
 outward from the goals. It starts above the value of a proper policy, so that each policy on the way is proper. κ > 0
@@ -51,6 +51,7 @@ from rue._check import flag, one_of, real_number, whole_number
 from rue.errors import BadInput
 from rue.fallbacks import infeasible
 from rue.model import UMDP, typical_cost
+from rue.recursion.inner.separable import check_breakpoints
 from rue.recursion.n_step import OPTION_KINDS, NStepProblem, OptionKind, OptionName
 from rue.recursion.one_step import StepGame, StepProblem, policy_at_hand, solve_mixed, solve_pure
 from rue.solution import Interval, Outcome, Run, Solver, Status
@@ -88,8 +89,7 @@ class Recursion(Solver):
         one_of("engine", self.engine, ENGINES)
         if self.engine == "scip" and self.options != "stochastic":
             raise BadInput("engine is scip; expected auto or highs, as scip solves stochastic options only")
-        if whole_number("breakpoints", self.breakpoints, 3) % 2 == 0:
-            raise BadInput(f"breakpoints is {self.breakpoints}; expected an odd number, 3 or more")
+        check_breakpoints(self.breakpoints)
         wanted = "a number from 0 to 1, a fraction of the typical cost"
         if real_number("kappa", self.kappa, wanted, 0, 1) == 1:
             raise BadInput(f"kappa is {self.kappa}; expected {wanted}")

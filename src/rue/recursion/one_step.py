@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, members_with_owner, pointers
 from rue.errors import SolverFailed
 from rue.fallbacks import fallback
 from rue.judge import is_proper
@@ -29,7 +29,7 @@ from rue.solution import Interval, Run, Status
 from rue.structure import robustly_proper
 from rue.values import OptimalValues
 
-# Notions of a near-tight choice, as fractions of the typical cost: a wide one is tried first.
+# Slacks up to which a choice is near-tight, as fractions of the typical cost: the largest is tried first.
 SLACKS = (1e-4, 1e-7, 1e-10)
 # Rounds of policy iteration at most.
 MOST_ROUNDS = 20 * PATIENCE
@@ -121,7 +121,7 @@ class StepGame(RowGame):
 
     @property
     def samples(self) -> int:
-        """K."""
+        """K, the number of samples."""
         return int(self.model.prob.shape[1])
 
     @property
@@ -157,7 +157,7 @@ class StepGame(RowGame):
         return Interval.proved(lower if lower is not None else weaker(), upper, "R")
 
     def _prove_lower(self) -> float | None:
-        """Return a lower bound; narrower notions of near-tight are tried where wider ones allow endless cycles."""
+        """Return a lower bound; smaller slacks are tried where larger ones allow endless cycles."""
         for slack in SLACKS:
             tight = one_step_kernels.tight_rows(self.model, self.value, self.belief, slack * self.scale)
             weight = np.append(self.weight[self.order], 0.0)
@@ -266,9 +266,7 @@ def _iterate(
 def _choices_in_order(model: UMDP, order: Array, allowed: Array) -> tuple[Array, Array]:
     """Return the allowed choices of each state of `order`, with pointers."""
     graph = model.graph
-    length = np.diff(graph.choice_ptr)[order]
-    choice = ranges(graph.choice_ptr[order], length)
-    owner = np.repeat(np.arange(order.size), length)
+    choice, owner = members_with_owner(graph.choice_ptr, order)
     keep = allowed[choice]
     counts = np.bincount(owner[keep], minlength=order.size)
     return pointers(counts), choice[keep].astype(np.int32)

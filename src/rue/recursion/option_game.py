@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array, ranges
+from rue._arrays import Array, members
 from rue._rounding import UNDERFLOW, UNIT_ROUNDOFF
 from rue.model import UMDP
 from rue.recursion import row_kernels
@@ -114,7 +114,7 @@ class OptionGame(RowGame):
         found.changed[places] = False
         found.floor[places] = -np.inf
         self._improve(places, self.given(lowered, level, tolerance, accept, run), run)
-        ends = ranges(tree.end_ptr[places], np.diff(tree.end_ptr)[places])
+        ends = members(tree.end_ptr, places)
         self.seen[ends] = lowered[tree.end_state[ends]]
         is_open = found.floor[places] < level[places]
         if proving:

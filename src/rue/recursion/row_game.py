@@ -14,6 +14,7 @@ from rue._arrays import Array, places
 from rue._linear import solve_chain
 from rue.errors import SolverFailed
 from rue.recursion import row_kernels as kernel
+from rue.recursion.inner.option_tree_kernels import INFINITE
 from rue.recursion.row_kernels import PackedRows
 from rue.solution import Run
 
@@ -23,8 +24,6 @@ PATIENCE = 60
 # Rounds of sweeps that count the rows to come.
 COUNT_ROUNDS = 100
 MOST_ROWS = 1e13
-# Stands for infinite costs and values: inner problems need finite ones.
-LARGEST = 1e100
 
 
 @dataclass(eq=False)
@@ -61,7 +60,7 @@ class RowGame(ABC):
     def count_rows(self, run: Run | None = None) -> float:
         """Bound the number of rows to come against any adversary; return the error of a row, infinite if unknown.
 
-        It goes on from the numbers that were counted last.
+        It starts from the numbers that were counted last.
         """
         rows = self.pack_units()
         for _ in range(COUNT_ROUNDS):
@@ -105,7 +104,7 @@ class RowGame(ABC):
             answer = (np.arange(size), reply)
             cost = _times(gap_share, rows.paid[answer]) + _times(kappa, rows.visits[answer])
             share = rows.share[used][np.arange(row.size), reply[row]]
-            value[self.order] = np.minimum(solve_chain(row, column, share, cost), LARGEST)
+            value[self.order] = np.minimum(solve_chain(row, column, share, cost), INFINITE)
 
     def prove_upper(self, paid_error: float, terms: int) -> float:
         """Return a proved upper bound on the policy's worst case from the initial state."""
@@ -117,7 +116,7 @@ class RowGame(ABC):
 
 def _times(factor: float, amounts: Array) -> Array:
     """Return the product, with 0·∞ = 0: a row that is never left has infinite visits, and pays nothing for each."""
-    return np.asarray(factor * np.minimum(amounts, LARGEST))
+    return np.asarray(factor * np.minimum(amounts, INFINITE))
 
 
 def new_rows(size: int, outcomes: int, samples: int) -> PackedRows:

@@ -63,7 +63,8 @@ def _safe_options(
 
     They begin at the largest set of states each of which has an option that stays within, in every sample, and has a
     chance in every sample to end nearer to a goal: with 0 at the states that are known to be nearer, 1 at others of the
-    set and infinity elsewhere, an option that costs less than 1. States without one are taken out, and it begins anew.
+    set and infinity elsewhere, an option that costs less than 1. States without one are removed, and the search begins
+    again.
     """
     model, graph = problem.model, problem.model.graph
     safe = ~graph.goal

@@ -2,7 +2,7 @@
 
 A belief is that of an agent with the weights of the samples to begin with. Of several episodes it is the mean; an
 episode that has ended keeps its last belief. Trajectories are lines on the map if the model is a grid, else over time.
-In a graph the nodes stand in columns, by the least number of steps that it takes to reach them; goals come last.
+In a graph the nodes are in columns, by the least number of steps that it takes to reach them; goals come last.
 """
 
 from itertools import pairwise
@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from rue._arrays import Array
 from rue._text import counted, number_text, short_line
 from rue.errors import BadInput
+from rue.grid_layout import read_grid
 from rue.model import UMDP, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.report import style
@@ -73,8 +74,6 @@ def draw_trajectory(paths: Paths) -> Figure:
 
 
 def _on_the_map(paths: Paths, title: str, offset: Array, look: dict[str, Any]) -> Figure:
-    from rue.grid_layout import read_grid
-
     grid = read_grid(paths.model.graph)
     figure = draw_map(paths.model, samples=[paths.sample])
     axes = figure.axes[0]

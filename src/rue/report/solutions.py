@@ -26,7 +26,7 @@ from rue._text import number_text, short_line
 from rue.errors import BadInput
 from rue.model import UMDP
 from rue.report import style
-from rue.simplification import FrontierPoint
+from rue.simplification import FrontierPoint, undominated
 from rue.solution import Solution
 from rue.units import Units
 
@@ -294,10 +294,7 @@ def draw_frontier(points: Sequence[FrontierPoint], *, bound: float | None = None
     if not given or not all(isinstance(point, FrontierPoint) for point in given):
         raise BadInput(f"the points are {points!r}; expected what rue.frontier returns, with at least one policy")
     figure, (axes,) = style.panels(1, 1, (6.4, 4.2))
-    best: list[FrontierPoint] = []
-    for point in sorted(given, key=lambda point: (point.nodes, point.max_regret)):
-        if not best or point.max_regret < best[-1].max_regret:
-            best.append(point)
+    best = undominated(given)
     axes.plot(
         [point.nodes for point in best], [point.max_regret for point in best],
         drawstyle="steps-post", color=style.INK, linewidth=1.0, zorder=1,

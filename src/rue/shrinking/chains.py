@@ -6,8 +6,8 @@ components, successors first: a controller is mostly a tree above small cycles, 
 as the chain.
 
 If the controller does something else at node i, which costs q_k there with the old values to follow, then its value
-changes by n_ik (q_k − v_ik), to first order. All of this room rests on these numbers. They are estimates: the judge
-alone decides what is returned.
+changes by n_ik (q_k − v_ik), to first order. All modules of this package use these numbers. They are estimates: the
+judge alone decides what is returned.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges
+from rue._arrays import Array, members, members_with_owner, pointers
 from rue.controllers import Part, put_together
 from rue.judge import ends_from
 from rue.long_run import components
@@ -63,7 +63,7 @@ class Chain:
         """Return the controller with its values, or None if it may miss the goal or they cannot be computed."""
         from scipy.sparse.linalg import splu  # slow to import
 
-        outcomes = _Outcomes.of(model.graph, policy)
+        outcomes = _Outcomes.of(policy)
         ends = ends_from(model, policy)
         if not ends[policy.start_node][:, measure.cap > 0].all():
             return None
@@ -94,7 +94,7 @@ class Chain:
     @cached_property
     def outcomes(self) -> "_Outcomes":
         """The outcomes of all entries."""
-        return _Outcomes.of(self.model.graph, self.policy)
+        return _Outcomes.of(self.policy)
 
     @cached_property
     def start(self) -> Array:  # [N]
@@ -155,24 +155,20 @@ class Chain:
         """Return for each row of `weight[rows, K]` the best choice at its state with known nodes to follow, and its
         weighted value."""
         graph = self.model.graph
-        count = np.diff(graph.choice_ptr)[state]
-        choice, row = ranges(graph.choice_ptr[state], count), np.repeat(np.arange(state.size), count)
-        length = np.diff(graph.trans_ptr)[choice]
-        transition, option = ranges(graph.trans_ptr[choice], length), np.repeat(np.arange(choice.size), length)
+        choice, row = members_with_owner(graph.choice_ptr, state)
+        transition, option = members_with_owner(graph.trans_ptr, choice)
         node, least = self.best_nodes(weight[row[option]] * self.model.prob[transition], graph.successor[transition])
         total = np.bincount(option, least, choice.size) + (weight[row] * self.model.cost[choice]).sum(axis=1)
-        best = np.lexsort((total, row))[pointers(count)[:-1]]
-        first = pointers(length)
-        return Steps(choice[best], node[ranges(first[best], length[best])]), total[best]
+        best = np.lexsort((total, row))[np.searchsorted(row, np.arange(state.size))]
+        first = np.searchsorted(option, np.arange(choice.size + 1))
+        return Steps(choice[best], node[members(first, best)]), total[best]
 
     def step_value(self, steps: "Steps") -> Array:  # [steps, K]
         """Return what steps cost in each sample, with the values of the nodes to follow."""
         graph = self.model.graph
-        length = np.diff(graph.trans_ptr)[steps.choice]
-        transition = ranges(graph.trans_ptr[steps.choice], length)
+        transition, step = members_with_owner(graph.trans_ptr, steps.choice)
         value: Array = self.model.cost[steps.choice].astype(float)
-        ahead = self.model.prob[transition] * self.value[steps.following]
-        np.add.at(value, np.repeat(np.arange(steps.choice.size), length), ahead)
+        np.add.at(value, step, self.model.prob[transition] * self.value[steps.following])
         return value
 
     @property
@@ -190,8 +186,8 @@ class Steps:
 
     def taken(self, graph: Graph, chosen: Array) -> "Steps":
         """Return some of the steps."""
-        length = np.diff(graph.trans_ptr)[self.choice]
-        return Steps(self.choice[chosen], self.following[ranges(pointers(length)[chosen], length[chosen])])
+        first = pointers(np.diff(graph.trans_ptr)[self.choice])
+        return Steps(self.choice[chosen], self.following[members(first, chosen)])
 
     def with_more(self, other: "Steps") -> "Steps":
         """Return these steps and others after them."""
@@ -208,15 +204,13 @@ class _Outcomes:
     transition: Array  # [D]
 
     @classmethod
-    def of(cls, graph: Graph, policy: Policy) -> "_Outcomes":
-        length = np.diff(policy.next_ptr)
-        entry_node = np.repeat(np.arange(policy.nodes), np.diff(policy.entry_ptr))
-        entry = np.repeat(np.arange(policy.choice.size), length)
-        return cls(entry_node, entry, entry_node[entry], ranges(graph.trans_ptr[policy.choice], length))
+    def of(cls, policy: Policy) -> "_Outcomes":
+        node, entry = policy.entry_node, np.repeat(np.arange(policy.choice.size), np.diff(policy.next_ptr))
+        return cls(node, entry, node[entry], policy.transition)
 
 
-def spread(belief: Array) -> Array:  # [K]
-    """Return the belief with a little for every sample."""
+def made_positive(belief: Array) -> Array:  # [K]
+    """Return the belief mixed with a little of equal weights."""
     return np.asarray((1 - LEAST_BELIEF) * belief + LEAST_BELIEF / belief.size)
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from rue._arrays import Array
 from rue.controllers import part_of, put_together
-from rue.shrinking.chains import Chain, spread
-from rue.shrinking.improvement import best_draft, improved
+from rue.shrinking.chains import Chain, made_positive
+from rue.shrinking.improvement import best_solution, improved
 from rue.solution import Run
 
 # The part of the nodes that is added at a time, and how many outcomes may ask for one.
@@ -41,10 +41,10 @@ def growing(chain: Chain, target: float, most: int, run: Run) -> Iterator[Chain]
 
 def _with_more(chain: Chain, number: int, run: Run) -> Chain | None:
     """Return the controller with more nodes, which nothing leads to yet; None if no node would gain anything."""
-    draft = best_draft(chain, 1.0, run)
-    if draft is None:
+    solution = best_solution(chain, 1.0, run)
+    if solution is None:
         return None
-    graph, policy, belief = chain.model.graph, chain.policy, spread(draft.belief)
+    graph, policy, belief = chain.model.graph, chain.policy, made_positive(solution.belief)
     weight = np.vstack([belief * chain.flow, belief * policy.start_weight[:, None]])
     target = np.append(policy.next_node, policy.start_node)
     used = np.flatnonzero((weight.sum(axis=1) > 0) & ~graph.goal[policy.node_state[target]])

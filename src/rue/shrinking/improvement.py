@@ -23,7 +23,7 @@ from rue._highs import Ended, Program
 from rue.controllers import merged
 from rue.errors import SolverFailed
 from rue.policy import Policy
-from rue.shrinking.chains import Chain, Steps, controller, spread
+from rue.shrinking.chains import Chain, Steps, controller, made_positive
 from rue.solution import Run
 
 # Programs at one controller, and the part of the figure that the next one has to gain.
@@ -33,7 +33,7 @@ MOST_NODES, MOST_STEPS = 2000, 600
 # By how much probabilities may change at first; a step is taken if it gains this part of what was expected, and the
 # next ones may be longer or shorter by these factors.
 RADIUS, TAKEN, GOOD, LONGER, SHORTER, LEAST_RADIUS = 0.5, 0.1, 0.5, 2.0, 0.3, 0.002
-# Improvements by less than this part end the search after so many of them.
+# The search ends after `PATIENCE` improvements by less than the part `SMALL`.
 SMALL, PATIENCE = 2e-3, 3
 # Probabilities below this are dropped, and so are numbers of a program; none is above its inverse square root or so.
 NEGLIGIBLE, LARGEST = 1e-9, 1e6
@@ -42,7 +42,7 @@ NEAR = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
+class ProgramSolution:
     """A solution of the program: probabilities of the old and new steps, start weights, and what is expected."""
 
     node: Array  # of each step
@@ -62,12 +62,12 @@ def improved(chain: Chain, target: float, rounds: int, run: Run) -> Chain:
     for left in range(rounds - 1, -1, -1):
         if chain.figure <= target or small >= PATIENCE or radius < LEAST_RADIUS or run.out_of_time():
             break
-        draft = best_draft(chain, radius, run, belief)
-        if draft is None or draft.expected > (1 - GAIN) * chain.figure:
+        solution = best_solution(chain, radius, run, belief)
+        if solution is None or solution.expected > (1 - GAIN) * chain.figure:
             break
-        belief = draft.belief
-        found = Chain.of(chain.model, _drawn(chain, draft), chain.measure)
-        gained = -1.0 if found is None else (chain.figure - found.figure) / (chain.figure - draft.expected)
+        belief = solution.belief
+        found = Chain.of(chain.model, _drawn(chain, solution), chain.measure)
+        gained = -1.0 if found is None else (chain.figure - found.figure) / (chain.figure - solution.expected)
         if found is None or gained <= TAKEN:
             radius *= SHORTER
             continue
@@ -80,27 +80,27 @@ def improved(chain: Chain, target: float, rounds: int, run: Run) -> Chain:
     return chain
 
 
-def best_draft(
+def best_solution(
     chain: Chain, radius: float, run: Run, belief: Array | None = None, programs: int = PROGRAMS
-) -> Draft | None:
+) -> ProgramSolution | None:
     """Return the best solution to first order with probabilities that change by `radius` at most."""
     node, steps = chain.outcomes.entry_node, chain.entries
     seen: set[bytes] = set()
-    draft: Draft | None = None
+    solution: ProgramSolution | None = None
     belief = _first_belief(chain) if belief is None else belief
     for _ in range(programs):
         more_node, more = _needed(chain, belief, seen)
-        if draft is not None and not more_node.size:
+        if solution is not None and not more_node.size:
             break
         node, steps = np.append(node, more_node), steps.with_more(more)
         found = _program(chain, node, steps, radius, run)
         if found is None or run.out_of_time():
             break
-        enough = draft is not None and found.expected > draft.expected - GAIN * chain.figure
-        draft, belief = found, found.belief
+        enough = solution is not None and found.expected > solution.expected - GAIN * chain.figure
+        solution, belief = found, found.belief
         if enough:
             break
-    return draft
+    return solution
 
 
 def _first_belief(chain: Chain) -> Array:  # [K]
@@ -113,7 +113,7 @@ def _first_belief(chain: Chain) -> Array:  # [K]
 def _needed(chain: Chain, belief: Array, seen: set[bytes]) -> tuple[Array, Steps]:
     """Return the nodes that gain by another step for a belief, most first, and that step, unless it was seen."""
     graph, policy = chain.model.graph, chain.policy
-    weight = spread(belief) * chain.visits
+    weight = made_positive(belief) * chain.visits
     node = np.flatnonzero(_looked_at(chain) & (weight.sum(axis=1) > 0) & ~graph.goal[policy.node_state])
     steps, least = chain.best_steps(weight[node], policy.node_state[node])
     now = (weight[node] * chain.value[node]).sum(axis=1)
@@ -139,7 +139,7 @@ def _looked_at(chain: Chain) -> Array:  # [N]
     return seen
 
 
-def _program(chain: Chain, node: Array, steps: Steps, radius: float, run: Run) -> Draft | None:
+def _program(chain: Chain, node: Array, steps: Steps, radius: float, run: Run) -> ProgramSolution | None:
     """Return the best probabilities of the steps and of the start, or None if HiGHS fails or time runs out."""
     policy, samples = chain.policy, chain.model.samples
     old = np.append(policy.weight, np.zeros(node.size - policy.weight.size))
@@ -183,17 +183,17 @@ def _program(chain: Chain, node: Array, steps: Steps, radius: float, run: Run) -
     weight[free], start[first] = found.x[: free.size], found.x[free.size : moving]
     belief = np.maximum(-found.row_dual[:samples], 0.0)
     total = float(belief.sum())
-    return Draft(node, steps, weight, start, found.objective * scale, belief / total if total > 0 else belief)
+    return ProgramSolution(node, steps, weight, start, found.objective * scale, belief / total if total > 0 else belief)
 
 
-def _drawn(chain: Chain, draft: Draft) -> Policy:
-    """Return the controller that draws the steps with the probabilities of a draft."""
+def _drawn(chain: Chain, solution: ProgramSolution) -> Policy:
+    """Return the controller that draws the steps with the probabilities of a solution."""
     graph, policy = chain.model.graph, chain.policy
-    used = np.flatnonzero(draft.weight > NEGLIGIBLE)
-    used = used[np.argsort(draft.node[used], kind="stable")]
-    node, weight = draft.node[used], draft.weight[used]
+    used = np.flatnonzero(solution.weight > NEGLIGIBLE)
+    used = used[np.argsort(solution.node[used], kind="stable")]
+    node, weight = solution.node[used], solution.weight[used]
     total = np.bincount(node, weight, policy.nodes)
-    steps = draft.steps.taken(graph, used)
+    steps = solution.steps.taken(graph, used)
     count = np.bincount(node, minlength=policy.nodes)
     part = (policy.node_state, count, steps.choice, weight / total[node], steps.following)
-    return merged(controller(graph, part, np.where(draft.start > NEGLIGIBLE, draft.start, 0.0)))
+    return merged(controller(graph, part, np.where(solution.start > NEGLIGIBLE, solution.start, 0.0)))

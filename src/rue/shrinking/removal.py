@@ -13,8 +13,8 @@ import numpy as np
 
 from rue._arrays import Array
 from rue.controllers import merged, part_of
-from rue.shrinking.chains import Chain, controller, spread
-from rue.shrinking.improvement import best_draft, improved
+from rue.shrinking.chains import Chain, controller, made_positive
+from rue.shrinking.improvement import best_solution, improved
 from rue.solution import Run
 
 # The part of the nodes beyond one for each state that is removed at a time, at most, and the factor after a success.
@@ -92,7 +92,7 @@ def _cut_down(chain: Chain, target: float, least: int, run: Run) -> Iterator[Cha
     """Yield a large controller with few of its nodes, those that are visited most."""
     while chain.policy.nodes > MANY and not run.stop():
         belief = _belief(chain, run, programs=1)
-        order = np.argsort(chain.visits @ spread(belief), kind="stable")
+        order = np.argsort(chain.visits @ made_positive(belief), kind="stable")
         kept, cut = max(MANY, int(CUT_PART * chain.policy.nodes), least), None
         while cut is None and 2 * kept < chain.policy.nodes and not run.stop():
             found = _without(chain, belief, _spared(chain, order[: chain.policy.nodes - kept]))
@@ -121,14 +121,14 @@ def _batches(order: Array, most: int) -> Iterator[Array]:
 
 def _belief(chain: Chain, run: Run, programs: int = 2) -> Array:  # [K]
     """Return the belief for which nodes are compared."""
-    draft = best_draft(chain, 1.0, run, programs=programs)
-    return np.full(chain.model.samples, 1 / chain.model.samples) if draft is None else draft.belief
+    solution = best_solution(chain, 1.0, run, programs=programs)
+    return np.full(chain.model.samples, 1 / chain.model.samples) if solution is None else solution.belief
 
 
 def _cheapest(chain: Chain, belief: Array) -> Array:
     """Return nodes to remove, the cheapest first; one of each state stays."""
     policy = chain.policy
-    weight = np.vstack([spread(belief) * chain.flow, spread(belief) * policy.start_weight[:, None]])
+    weight = np.vstack([made_positive(belief) * chain.flow, made_positive(belief) * policy.start_weight[:, None]])
     target = np.append(policy.next_node, policy.start_node)
     state = policy.node_state[target]
     other = np.full(target.size, np.inf)  # the least weighted value of another node
@@ -154,7 +154,7 @@ def _spared(chain: Chain, order: Array) -> Array:
 
 def _without(chain: Chain, belief: Array, removed: Array) -> Chain | None:
     """Return the controller without some nodes, or None if it may miss the goal."""
-    policy, weight = chain.policy, spread(belief)
+    policy, weight = chain.policy, made_positive(belief)
     kept = np.ones(policy.nodes, bool)
     kept[removed] = False
     state, count, choice, chance, following = part_of(policy)

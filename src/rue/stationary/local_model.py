@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rue._arrays import Array, pointers, ranges, read_only
+from rue._arrays import Array, members_with_owner, pointers, read_only
+from rue._rounding import UNIT_ROUNDOFF
 from rue.model import UMDP
 from rue.policy import complete_choices
 from rue.stationary.descent_kernels import HUGE, LocalModel
@@ -39,11 +40,9 @@ class Renumbered:
         order = _places(model, values, kept)
         place = np.full(graph.states, order.size, np.int32)
         place[order] = np.arange(order.size, dtype=np.int32)
-        length = np.diff(graph.choice_ptr)[order]
-        choice, owner = ranges(graph.choice_ptr[order], length), np.repeat(np.arange(order.size), length)
+        choice, owner = members_with_owner(graph.choice_ptr, order)
         choice, owner = choice[kept[choice]], owner[kept[choice]]
-        length = np.diff(graph.trans_ptr)[choice]
-        transition, source = ranges(graph.trans_ptr[choice], length), np.repeat(np.arange(choice.size), length)
+        transition, source = members_with_owner(graph.trans_ptr, choice)
         leaves = graph.successor[transition] != graph.choice_state[choice[source]]
         out = np.flatnonzero(model.ever_live[transition] & leaves)
         potential = values.lower
@@ -61,7 +60,7 @@ class Renumbered:
             gap=read_only(gap),
             offset=read_only(potential[graph.initial] - values.upper[graph.initial]),
             start=int(place[graph.initial]),
-            shrink=1 - (4 * outcomes + 16) * 2.0**-53,
+            shrink=1 - (4 * outcomes + 16) * UNIT_ROUNDOFF,
             sweeps=int(np.clip(NODE_WORK // max(gap.size, 1), *SWEEPS)),
         )
         return cls(model, order, choice, local)
@@ -96,7 +95,7 @@ def _gaps(
         np.add.at(backup.reshape(-1), number.reshape(-1), ahead.reshape(-1))
         leaving = chance[out]
         leave = np.bincount(number[out].reshape(-1), leaving.reshape(-1), backup.size).reshape(backup.shape)
-        error = (2.0**-53 * (2 * np.diff(graph.trans_ptr)[choice] + 8))[:, None] * (backup + own)
+        error = (UNIT_ROUNDOFF * (2 * np.diff(graph.trans_ptr)[choice] + 8))[:, None] * (backup + own)
         finite = (leave > 0) & (backup < np.inf) & (own < np.inf)
         gap = np.where(finite, np.maximum(backup - own - error, 0.0) / leave, HUGE)
         leave = leave[source[out]]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rue._arrays import Array, places, pointers, ranges
+from rue._arrays import Array, members, places, pointers
 from rue.controllers import Part, put_together
 from rue.model import UMDP
 from rue.policy import Policy
@@ -49,7 +49,7 @@ def _single(model: UMDP, state: int, choice: int) -> Part:
     """Return a node that takes one choice, or none at a goal."""
     graph = model.graph
     taken = np.array([choice] if not graph.goal[state] else [], np.int64)
-    following = graph.successor[ranges(graph.trans_ptr[taken], np.diff(graph.trans_ptr)[taken])]
+    following = graph.successor[members(graph.trans_ptr, taken)]
     return (
         np.array([state]), np.array([taken.size]), taken, np.ones(taken.size), -1 - following.astype(np.int64)
     )  # fmt: skip

@@ -38,7 +38,7 @@ declare(TableSearch, "i2 l1 l2 l2 l2 l2 l3 l2 l1 l3 f3 f2 l2 l1 f3 f3 f2")
 LastTime = namedtuple("LastTime", "cost partial lowest highest spread total")
 LastTime.__doc__ = """The branching at the last time, in each sample: the cost of each choice, and sums of those picked.
 
-Also bounds on the sums of the others, how much the vectors of a slot differ, and a sum.
+Also bounds on the sums of the others, minus how much the vectors of a slot differ, and a sum.
 """
 declare(LastTime, "f3 f2 f2 f2 f1 f1")
 
@@ -74,7 +74,7 @@ def _step_belief(belief, column, gain):
 
 @inlined
 def _insert(rank, extra, count, a, cost):
-    """Insert choice a into a list of `count` that is sorted by cost."""
+    """Insert item a into a list of `count` that is sorted by cost."""
     j = count
     while j > 0 and extra[j - 1] > cost:
         extra[j] = extra[j - 1]
@@ -82,18 +82,6 @@ def _insert(rank, extra, count, a, cost):
         j -= 1
     extra[j] = cost
     rank[j] = a
-
-
-@inlined
-def _place_slot(order, spread, count, w, width):
-    """Insert slot w into the order of `count` slots, those whose choices differ most first."""
-    j = count
-    while j > 0 and spread[j - 1] < width:
-        spread[j] = spread[j - 1]
-        order[j] = order[j - 1]
-        j -= 1
-    spread[j] = width
-    order[j] = w
 
 
 @helper
@@ -198,7 +186,7 @@ def _order_sum(search, last, time, best):
             kept += 1
         options[w] = kept
         if kept > 1:
-            _place_slot(order, last.spread, size, w, width)
+            _insert(order, last.spread, size, w, -width)
             size += 1
         else:
             pick[w] = 0

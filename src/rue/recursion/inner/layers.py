@@ -19,10 +19,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array, places, pointers, ranges
+from rue._arrays import Array, members_with_owner, places
 from rue._highs import Ended
 from rue.errors import BadInput
 from rue.recursion.inner.option_tree import OptionTree
@@ -103,18 +104,23 @@ class Layers:
 
     @property
     def nodes(self) -> int:
-        """N."""
+        """N, the number of nodes."""
         return self.node_state.size
 
     @property
     def entries(self) -> int:
-        """E."""
+        """E, the number of entries."""
         return self.choice.size
 
     @property
     def reached(self) -> Array:  # [E, K]
         """Whether a sample can lead to the node of each entry."""
         return np.asarray(self.reach[self.entry_node] > 0)
+
+    @cached_property
+    def inner(self) -> Array:  # [B, K]
+        """Whether a branch leads to a next node in a sample."""
+        return np.asarray((self.prob > 0) & (self.target >= 0)[:, None])
 
     def paid(self, value: Array) -> tuple[Array, Array]:  # [E, K], [E, K]
         """Return the gap plus expected terminal value of each entry, and where that is infinite."""
@@ -144,7 +150,7 @@ class Layers:
     def any_ahead(self, entry: slice, branch: slice, node: Array) -> Array:
         """Return whether some branch of each entry leads to a marked node with a positive probability."""
         target = self.target[branch]
-        part = (target[:, None] >= 0) & (self.prob[branch] > 0) & node[target]
+        part = self.inner[branch] & node[target]
         return fold(np.logical_or, part, self._local(self.branch_ptr, entry), False)
 
     def over_entries(self, ufunc: np.ufunc, values: Array, node: slice, empty: float | bool) -> Array:
@@ -235,6 +241,11 @@ class Bounds:
         return math.inf if self.node_dead[0].any() else float(self.node_low[0].max())
 
     @property
+    def start(self) -> Array:  # [K]
+        """The least cost of the root in each sample above the "wait and see" bound, divided by `scale`."""
+        return np.asarray((self.node_low[0] - self.wait_and_see) / self.scale)
+
+    @property
     def scale(self) -> float:
         """The largest difference between two options at any node in one sample: programs divide by it.
 
@@ -276,19 +287,15 @@ def unfold(tree: OptionTree, i: int, *, histories: bool) -> Layers:
     nodes, entries, size = 0, 0, 0
     layer_ptr, parts = [0], []
     for t in range(model.steps):
-        length = model.choice_ptr[state + 1] - model.choice_ptr[state]
-        choice = ranges(model.choice_ptr[state], length)
-        local = np.repeat(np.arange(state.size), length)
-        fan = model.trans_ptr[choice + 1] - model.trans_ptr[choice]
-        size += int(fan.sum()) * tree.samples
+        choice, local = members_with_owner(model.choice_ptr, state)
+        size += int((model.trans_ptr[choice + 1] - model.trans_ptr[choice]).sum()) * tree.samples
         if size > LARGEST_TABLE:
             raise BadInput(
                 f"the option has {size // tree.samples} outcomes in its first {t + 1} of {model.steps} steps, "
                 f"{size * 8 / 2**30:.1f} GiB a table with {tree.samples} samples; lower the steps, prune, or use fewer "
                 "samples"
             )
-        transition = ranges(model.trans_ptr[choice], fan)
-        entry = np.repeat(np.arange(choice.size), fan)
+        transition, entry = members_with_owner(model.trans_ptr, choice)
         part = reach[local[entry]] * model.prob[transition]
         if histories:
             here = np.asarray((part > 0).any(axis=1))
@@ -304,7 +311,7 @@ def unfold(tree: OptionTree, i: int, *, histories: bool) -> Layers:
             place = number[after[inner]]
         target = np.full(after.size, -1)
         target[inner] = nodes + state.size + place
-        parts.append((state, reach, length, nodes + local, choice, entries + entry, transition, target))
+        parts.append((state, reach, nodes + local, choice, entries + entry, transition, target))
         nodes, entries = nodes + state.size, entries + choice.size
         layer_ptr.append(nodes)
         reach = np.zeros((following.size, tree.samples))
@@ -313,7 +320,7 @@ def unfold(tree: OptionTree, i: int, *, histories: bool) -> Layers:
             reach = (reach > 0).astype(float)
         state = following
     joined = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    state, reach, length, node, choice, entry, transition, target = joined
+    state, reach, node, choice, entry, transition, target = joined
     gap, after = model.gap[choice], model.successor[transition]
     ends = np.flatnonzero((target < 0) & (after != model.goal))
     return Layers(
@@ -322,7 +329,7 @@ def unfold(tree: OptionTree, i: int, *, histories: bool) -> Layers:
         layer_ptr=np.array(layer_ptr),
         node_state=state,
         reach=reach,
-        entry_ptr=pointers(length),
+        entry_ptr=np.searchsorted(node, np.arange(state.size + 1)),
         entry_node=node,
         choice=tree.choice_id[choice],
         branch_ptr=np.searchsorted(entry, np.arange(choice.size + 1)),

@@ -90,8 +90,8 @@ def _most_outcomes(graph):
 def mixture_nodes(i, model, layers, mixtures, graph, walk):
     """Return option i, a mixture, as a part: a node for each history that a plan of the mixture visits.
 
-    Drawing a plan at the start is the same as drawing each choice anew, in proportion to the plans that agree with what
-    was done so far (Kuhn).
+    Drawing a plan at the start is the same as drawing each choice separately, in proportion to the plans that agree
+    with what was done so far (Kuhn).
     """
     last = model.steps - 1
     columns, size = mixtures.count[i], mixtures.plan_size[i]

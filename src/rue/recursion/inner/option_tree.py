@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rue._arrays import Array, places, pointers, ranges
+from rue._arrays import Array, members, members_with_owner, places, pointers
 from rue.errors import BadInput
 from rue.model import UMDP, Graph
 from rue.recursion.inner.node_kernels import GraphView
@@ -81,7 +81,7 @@ class OptionTree:
 
     @property
     def samples(self) -> int:
-        """K."""
+        """K, the number of samples."""
         return int(self.model.prob.shape[1])
 
     def histories(self) -> Array:  # [N]
@@ -110,7 +110,7 @@ class OptionTree:
     @cached_property
     def end_slot(self) -> Array:
         """The slot of each end."""
-        return ranges(self.layers.ptr[self._last], np.diff(self.end_ptr))
+        return members(self.layers.ptr, self._last)
 
     @cached_property
     def end_state(self) -> Array:
@@ -160,10 +160,8 @@ class _View:
         goal = int(np.flatnonzero(graph.goal)[0])
         choice_id = np.flatnonzero(kept).astype(np.int32)
         possible = model.prob.max(axis=1) > 0
-        length = np.diff(graph.trans_ptr)[choice_id]
-        transition = ranges(graph.trans_ptr[choice_id], length)
-        owner = np.repeat(np.arange(choice_id.size), length)[possible[transition]]
-        transition = transition[possible[transition]]
+        transition, owner = members_with_owner(graph.trans_ptr, choice_id)
+        owner, transition = owner[possible[transition]], transition[possible[transition]]
         after = graph.successor[transition]
         return cls(
             goal,
@@ -187,7 +185,7 @@ class _View:
         while fresh.size:
             ptr, state = lay_out(fresh, steps, self.goal, *self.arrays)
             last = np.arange(fresh.size) * (steps + 1) + steps
-            ends = state[ranges(ptr[last], np.diff(ptr)[last])]
+            ends = state[members(ptr, last)]
             ends = ends[is_new[ends]]
             fresh = ends[np.sort(np.unique(ends, return_index=True)[1])]
             is_new[fresh] = False

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rue._arrays import Array, places, pointers, ranges
+from rue._arrays import Array, members, places, pointers
 from rue.controllers import Part
 from rue.recursion.inner.layers import Layers, OptionProgram, ProgramAnswer
 from rue.recursion.inner.node_kernels import GraphView
@@ -96,9 +96,8 @@ class Programs(OptionSet):
         used = np.flatnonzero(flow(layers, self.weights[i]).any(axis=1))
         node, count = np.unique(layers.entry_node[used], return_counts=True)
         name = places(node, layers.nodes)
-        length = np.diff(graph.trans_ptr)[layers.choice[used]]
-        following = -1 - graph.successor[ranges(graph.trans_ptr[layers.choice[used]], length)].astype(np.int64)
-        first = pointers(length)
+        following = -1 - graph.successor[members(graph.trans_ptr, layers.choice[used])].astype(np.int64)
+        first = pointers(np.diff(graph.trans_ptr)[layers.choice[used]])
         for e, begin in zip(used, first, strict=False):
             branch = slice(layers.branch_ptr[e], layers.branch_ptr[e + 1])
             inner = np.flatnonzero(layers.target[branch] >= 0)

@@ -48,6 +48,12 @@ from rue.recursion.inner.template import Template
 GAP = 1e-3
 
 
+def check_breakpoints(number: object) -> None:
+    """Refuse what is no odd number of breakpoints."""
+    if whole_number("breakpoints", number, 3) % 2 == 0:
+        raise BadInput(f"breakpoints is {number}; expected an odd number, 3 or more")
+
+
 class Separable(OptionProgram):
     """A good stochastic (s,t)-option, its true value, and its value in the approximation.
 
@@ -63,8 +69,7 @@ class Separable(OptionProgram):
         nodes: int | None = None,
     ) -> None:
         one_of("backend", backend, ("highs", "scip"))
-        if whole_number("breakpoints", breakpoints, 3) % 2 == 0:
-            raise BadInput(f"breakpoints is {breakpoints}; expected an odd number, 3 or more")
+        check_breakpoints(breakpoints)
         if backend == "scip":
             _scip()
         super().__init__(tree, place, histories=False)

@@ -58,7 +58,7 @@ class SequenceForm(OptionProgram):
             self._belief /= self._belief.sum()
         cost = layers.evaluate(value, weight)
         base = bounds.wait_and_see
-        least = base + bounds.scale * self._weighted(self._excess(bounds), shut, _start(bounds))
+        least = base + bounds.scale * self._weighted(self._excess(bounds), shut, bounds.start)
         bound = float(max(base, least) - self._rounding(bounds))
         return ProgramAnswer(result.status, float(cost.max()), bound, cost, weight, self._belief.copy())
 
@@ -68,7 +68,7 @@ class SequenceForm(OptionProgram):
         # z is never negative; a bound of 0 on it would take part of the duals, which are the belief.
         z = program.columns(1, lower=-1.0, cost=1.0)
         x = program.columns(layers.entries, upper=lambda bounds: np.where(blocked(layers, bounds.dead), 0.0, 1.0))
-        sample = program.rows(layers.samples, lower=_start)
+        sample = program.rows(layers.samples, lower=lambda bounds: bounds.start)
         flow = (np.arange(layers.nodes) == 0).astype(float)
         node = program.rows(layers.nodes, lower=flow, upper=flow)
         entry, k = np.nonzero(layers.reached)
@@ -101,8 +101,3 @@ class SequenceForm(OptionProgram):
         fan = int(np.diff(layers.branch_ptr).max(initial=1))
         largest = max(float(np.abs(array).max()) for array in (bounds.low, bounds.high, bounds.paid))
         return 4 * (layers.steps + 1) * (fan + layers.samples + 8) * np.finfo(float).eps * largest
-
-
-def _start(bounds: Bounds) -> Array:  # [K]
-    """Return the least cost of the root in each sample, from "wait and see" on, scaled."""
-    return np.asarray((bounds.node_low[0] - bounds.wait_and_see) / bounds.scale)

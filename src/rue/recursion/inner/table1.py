@@ -8,7 +8,7 @@ cost from slot (s,t) on,
 where paid_k is the gap, at the last step plus Σ T_k R(s'). Instead of one big M, every variable has bounds of its own
 by backward induction, and is counted from its lower one: d_k = c_k − min c_k, and e_k(s,a,t) = Σ T_k d_k(s',t+1) is
 the part of q_k above the least one. The product w = π e then takes two rows (w ≥ 0, w ≥ e − (1 − π) max e), as z is
-minimised, and none at the last step, where e = 0 and the equation is linear as it stands:
+minimised, and none at the last step, where e = 0 and the equation is already linear:
 
     d_k(s,t) ≥ Σ_a π(s,a,t) (min q_k(s,a,t) − min c_k(s,t)) + Σ_a w_k(s,a,t)
 
@@ -33,7 +33,7 @@ from rue.recursion.inner.template import Template
 
 
 class Table1(OptionProgram):
-    """The best deterministic (s,t)-option; the program is built anew only if other entries must not be taken."""
+    """The best deterministic (s,t)-option; the program is built again only if other entries must not be taken."""
 
     def __init__(self, tree: OptionTree, place: int = 0) -> None:
         super().__init__(tree, place, histories=False)
@@ -102,7 +102,7 @@ def put_costs(program: Template, layers: Layers, dead: Array, z: Array, pi: Arra
     entry, k = np.nonzero(layers.reached & ~dead)
     own = layers.entry_node[entry]
     program.put(row[own, k], pi[entry], lambda bounds: (bounds.node_low[own, k] - bounds.low[entry, k]) / bounds.scale)
-    top = program.rows(layers.samples, lower=lambda bounds: (bounds.node_low[0] - bounds.wait_and_see) / bounds.scale)
+    top = program.rows(layers.samples, lower=lambda bounds: bounds.start)
     program.put(top, z, 1.0)
     program.put(top, column[0], -1.0)
     return Costs(column, row)
@@ -120,7 +120,8 @@ class Products:
 
 def put_products(program: Template, layers: Layers, dead: Array, d: Costs, pi: Array) -> Products:
     """Put columns w ≥ 0 into the rows of d, with w ≥ e − (1 − π) max e."""
-    entry, k = np.nonzero(leads_on(layers) & layers.reached & ~dead)
+    leads_on = fold(np.logical_or, layers.inner, layers.branch_ptr, False)
+    entry, k = np.nonzero(leads_on & layers.reached & ~dead)
 
     def most(bounds: Bounds) -> Array:
         return np.asarray((bounds.high - bounds.low)[entry, k] / bounds.scale)
@@ -134,21 +135,13 @@ def put_products(program: Template, layers: Layers, dead: Array, d: Costs, pi: A
     return Products(w, entry, k, most)
 
 
-def leads_on(layers: Layers) -> Array:  # [E, K]
-    """Return whether the option may go on after an entry, in each sample."""
-    part = (layers.prob > 0) & (layers.target >= 0)[:, None]
-    return fold(np.logical_or, part, layers.branch_ptr, False)
-
-
 def put_ahead(
     program: Template, layers: Layers, d: Costs, cell: tuple[Array, Array], row: Array, sign: float
 ) -> None:  # fmt: skip
     """Put ± Σ T_k d_k(target) into the row of each (entry, sample)."""
     row_of = np.full((layers.entries, layers.samples), -1)
     row_of[cell] = row
-    branch, k = np.nonzero(
-        (row_of[layers.branch_entry] >= 0) & (layers.prob > 0) & (layers.target >= 0)[:, None]
-    )  # fmt: skip
+    branch, k = np.nonzero((row_of[layers.branch_entry] >= 0) & layers.inner)
     program.put(
         row_of[layers.branch_entry[branch], k], d.column[layers.target[branch], k], sign * layers.prob[branch, k]
     )
@@ -160,10 +153,7 @@ def put_arrivals(program: Template, layers: Layers, dead: Array, pi: Array) -> N
     node, sample = np.nonzero(needed)
     column = np.full(layers.reach.shape, -1)
     column[node, sample] = program.columns(node.size, lower=(node == 0).astype(float), upper=1.0)
-    carries = (
-        (layers.prob > 0) & (layers.target >= 0)[:, None] & (needed[layers.entry_node] & ~dead)[layers.branch_entry]
-    )
-    branch, k = np.nonzero(carries)
+    branch, k = np.nonzero(layers.inner & (needed[layers.entry_node] & ~dead)[layers.branch_entry])
     entry = layers.branch_entry[branch]
     row = program.rows(branch.size, lower=-1.0)
     program.put(row, column[layers.target[branch], k], 1.0)

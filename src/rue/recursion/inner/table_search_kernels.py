@@ -11,13 +11,7 @@ from collections import namedtuple
 import numpy as np
 
 from rue._jit import declare, inlined
-from rue.recursion.inner.last_time_kernels import (
-    NodeSearch,
-    _insert,
-    _last_layer,
-    _place_slot,
-    _step_belief,
-)
+from rue.recursion.inner.last_time_kernels import NodeSearch, _insert, _last_layer, _step_belief
 from rue.recursion.inner.matrix_kernels import _keep_positive
 from rue.recursion.inner.option_tree_kernels import (
     TreeSearch,
@@ -360,7 +354,7 @@ def _order_layer(tree, time, node, best):
                     if a == 0:
                         total[k] = column[k]
                     width = max(width, abs(column[k] - total[k]))
-        _place_slot(order, node.last.spread, w, w, width)
+        _insert(order, node.last.spread, w, w, -width)
     count = np.int64(0)
     while count < size and options[order[count]] == 1:
         search.pick[time, order[count]] = 0
