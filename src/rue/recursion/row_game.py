@@ -64,9 +64,9 @@ class RowGame(ABC):
         """
         rows = self.pack_units()
         for _ in range(COUNT_ROUNDS):
-            short = kernel.sweep(self.order, rows, 1.0, self.weight, SWEEPS, 0.1, MOST_ROWS)
-            if short < 0.5 or (run is not None and run.stop()):
-                return float(short)
+            short = self._sweep_replies(rows, 1.0, self.weight, 0.1, MOST_ROWS)
+            if short <= 0.1 or (run is not None and run.stop()):
+                return short
         self.weight[self.order] = 0.0
         try:
             self.factorise(0.0, 1.0, self.weight)
@@ -83,11 +83,19 @@ class RowGame(ABC):
         """Let the adversary improve against the policy until it cannot."""
         rows = self.pack()
         for _ in range(PATIENCE):
-            precision = self.precision
-            if kernel.sweep(self.order, rows, kappa, self.value, SWEEPS, precision, np.inf) <= self.precision:
+            if self._sweep_replies(rows, kappa, self.value, self.precision, np.inf) <= self.precision:
                 return
         with suppress(SolverFailed):  # rounding cannot tell the policy from one that never ends
             self.factorise(1.0, kappa, self.value)
+
+    def _sweep_replies(self, rows: PackedRows, kappa: float, value: Array, tolerance: float, ceiling: float) -> float:
+        """Sweep values of a policy, mostly with the replies of one sweep; return the change of that one.
+
+        Values may fall below those of the policy on the way, so that they must come to rest before it is improved.
+        """
+        paid, share = np.empty(self.order.size), np.empty(int(rows.ptr[-1]))
+        change = kernel.sweep_replies(self.order, rows, kappa, value, paid, share, SWEEPS, tolerance, ceiling)
+        return float(change)
 
     def factorise(self, gap_share: float, kappa: float, value: Array) -> None:
         """Set `value` to the worst case of `gap_share`·g + κ: policy iteration of the adversary by factorisation."""

@@ -97,6 +97,55 @@ def sweep(order, rows, kappa, value, sweeps, tolerance, ceiling):
     return delta
 
 
+@kernel("i1 PackedRows float f1 f1 f1 int float float")
+def sweep_replies(order, rows, kappa, value, paid_there, share_there, sweeps, tolerance, ceiling):
+    """Sweep once over all samples, then with the adversary's replies of that sweep; return the change of the first one.
+
+    The later sweeps read the arrays `paid_there[i]` and `share_there[j]` of the replies alone, a tenth of the numbers.
+    They end when they change less than a part of the first one. Nothing follows a first sweep within the tolerance. The
+    result is infinite beyond the ceiling.
+    """
+    ptr, target, share, paid, visits = rows
+    samples = paid.shape[1]
+    total = np.empty(samples)
+    first = 0.0
+    for i in range(order.size):
+        for k in range(samples):
+            total[k] = paid[i, k] + kappa * visits[i, k]
+        for j in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
+            v = value[np.uint32(target[j])]
+            for k in range(samples):
+                total[k] += share[j, k] * v
+        worst = 0
+        for k in range(1, samples):
+            if total[k] > total[worst]:
+                worst = k
+        paid_there[i] = paid[i, worst] + kappa * visits[i, worst]
+        for j in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
+            share_there[j] = share[j, worst]
+        now = total[worst] if total[worst] >= UNDERFLOW else 0.0
+        first = max(first, abs(now - value[order[i]]))
+        value[order[i]] = now
+        if now > ceiling:
+            return np.inf
+    if first <= tolerance:
+        return first
+    for _ in range(sweeps):
+        change = 0.0
+        for i in range(order.size):
+            now = paid_there[i]
+            for j in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
+                now += share_there[j] * value[np.uint32(target[j])]
+            now = now if now >= UNDERFLOW else 0.0
+            change = max(change, abs(now - value[order[i]]))
+            value[order[i]] = now
+            if now > ceiling:
+                return np.inf
+        if change <= max(0.1 * first, tolerance):
+            break
+    return first
+
+
 @kernel("PackedRows float float f1 l1")
 def improve_replies(rows, gap_share, kappa, value, reply):
     """Set the adversary's best sample at each row against a fixed policy; return how many changed."""
