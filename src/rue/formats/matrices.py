@@ -1,4 +1,4 @@
-"""Models from matrices, as MDPtoolbox and MDPSolve have them, and from the tables of Gymnasium environments.
+"""Models from matrices, as MDPtoolbox has them (MDPSolve: `mdpsolve.py`), and from tables of Gymnasium environments.
 
 `P[a]` is an S × S matrix for each action a, dense or sparse; several samples are a list of such lists. A row of zeros
 means that there is no such action in that state. `R` is a vector [S], a matrix [S, A], or a matrix [S, S] for each
