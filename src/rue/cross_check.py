@@ -46,6 +46,8 @@ CHUNK = 1 << 20
 MOST_ENTRIES, MOST_PRODUCTS, UNFINISHED = 20_000, 500_000_000, 1e-12
 # By how much the two may differ: a part of the cost, and a part for each expected step.
 DIFFERENCE, DIFFERENCE_BY_STEP = 1e-6, 1e-12
+# A chain that takes more steps is not computed a second time: its factors may be no more than rounding errors.
+MOST_STEPS = 1e12
 
 
 def check_values(model: UMDP, values: OptimalValues, run: Run) -> bool:
@@ -164,16 +166,22 @@ def cost_by_steps(chain: PolicyChain, paid: Array, run: Run) -> tuple[float, flo
 
 
 def cost_by_factorisation(chain: PolicyChain, paid: Array) -> tuple[float, float] | None:
-    """Return expected cost and steps by a linear system, or None if it cannot be factorised."""
+    """Return expected cost and steps by a linear system, or None if rounding is in the way."""
     inner = np.flatnonzero(chain.reached() & ~chain.goal)
     place = places(inner, chain.goal.size, inner.size)
-    row, column = place[chain.source], place[chain.target]
-    use = row < inner.size
-    right = np.column_stack([paid[inner], np.ones(inner.size)])
+    use = (place[chain.source] < inner.size) & (chain.source != chain.target)  # a node that stays pays again
+    row, column, prob = place[chain.source[use]], place[chain.target[use]], chain.prob[use]
+    leave = np.bincount(row, prob, inner.size)
+    if not (leave > 0).all():
+        return None
+    right = np.column_stack([paid[inner], np.ones(inner.size)]) / leave[:, None]
     try:
-        cost, steps = chain.start[inner] @ solve_chain(row[use], column[use], chain.prob[use], right)
+        solved = solve_chain(row, column, prob / leave[row], right)
     except SolverFailed:  # the chain is numerically singular; the judge does not factorise it
         return None
+    if not ((solved[:, 1] > 0.5) & (solved[:, 1] < MOST_STEPS)).all():  # each node takes a step at least
+        return None
+    cost, steps = chain.start[inner] @ solved
     return float(cost), float(steps)
 
 
