@@ -267,3 +267,18 @@ def test_both_second_computations_of_a_cost_agree_with_the_judge(seed):
         paid = np.bincount(node, policy.weight * model.cost[policy.choice, k], policy.nodes)
         for found in (cost_by_steps(chain, paid, Run()), cost_by_factorisation(chain, paid)):
             assert found is not None and found[0] == pytest.approx(value[k], rel=1e-9)
+
+
+@pytest.mark.parametrize("leave", [1e-9, 8e-31])
+def test_a_second_computation_that_rounding_spoils_contradicts_nobody(leave):
+    # A node that all but stays: 1 − 1 is the pivot of its row, and the cost that follows is below zero.
+    builder = rue.Builder().add("a", "go", {"b": 1}, 1.0).add("b", "go", {"b": 1 - leave, "c": leave}, 1.0)
+    model = builder.add("c", "go", {"goal": 0.9, "b": 0.1}, 1.0).goal("goal").build()
+    assert rue.solve(model, rue.Average()).policy.nodes == 4
+
+
+def test_a_chain_that_hardly_ends_is_not_computed_a_second_time():
+    builder = rue.Builder().add("a", "go", {"b": 1}, 1.0).add("b", "go", {"a": 1 - 1e-13, "goal": 1e-13}, 1.0)
+    model = builder.goal("goal").build()
+    policy = rue.Policy.stationary(model, [0, 0, 0])
+    assert cost_by_factorisation(PolicyChain.build(model, policy, 0), np.ones(3)) is None

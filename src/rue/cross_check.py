@@ -46,6 +46,8 @@ CHUNK = 1 << 20
 MOST_ENTRIES, MOST_PRODUCTS, UNFINISHED = 20_000, 500_000_000, 1e-12
 # By how much the two may differ: a part of the cost, and a part for each expected step.
 DIFFERENCE, DIFFERENCE_BY_STEP = 1e-6, 1e-12
+# A chain that takes more steps is not computed a second time: its factors may be no more than rounding errors.
+MOST_STEPS = 1e12
 
 
 def check_values(model: UMDP, values: OptimalValues, run: Run) -> bool:
@@ -148,7 +150,8 @@ def cost_by_steps(chain: PolicyChain, paid: Array, run: Run) -> tuple[float, flo
     from scipy.sparse import csr_array  # slow to import
 
     inner, row, column, prob = _visited_part(chain)
-    step = csr_array((prob, (column, row)), shape=(inner.size, inner.size))
+    use = column < inner.size
+    step = csr_array((prob[use], (column[use], row[use])), shape=(inner.size, inner.size))
     weight, paid = chain.start[inner], paid[inner]
     cost, steps = 0.0, 0.0
     for _ in range(MOST_PRODUCTS // max(prob.size, inner.size, 1)):
@@ -163,25 +166,33 @@ def cost_by_steps(chain: PolicyChain, paid: Array, run: Run) -> tuple[float, flo
 
 
 def cost_by_factorisation(chain: PolicyChain, paid: Array) -> tuple[float, float] | None:
-    """Return expected cost and steps by a linear system, or None if it cannot be factorised."""
+    """Return expected cost and steps by a linear system, or None if rounding is in the way."""
     inner, row, column, prob = _visited_part(chain)
-    right = np.column_stack([paid[inner], np.ones(inner.size)])
+    others = row != column  # a node that stays pays again
+    row, column, prob = row[others], column[others], prob[others]
+    leave = np.bincount(row, prob, inner.size)
+    if not (leave > 0).all():
+        return None
+    right = np.column_stack([paid[inner], np.ones(inner.size)]) / leave[:, None]
     try:
-        cost, steps = chain.start[inner] @ solve_chain(row, column, prob, right)
+        solved = solve_chain(row, column, prob / leave[row], right)
     except SolverFailed:  # the chain is numerically singular; the judge does not factorise it
         return None
+    if not ((solved[:, 1] > 0.5) & (solved[:, 1] < MOST_STEPS)).all():  # each node takes a step at least
+        return None
+    cost, steps = chain.start[inner] @ solved
     return float(cost), float(steps)
 
 
 def _visited_part(chain: PolicyChain) -> tuple[Array, Array, Array, Array]:
-    """Return the nodes that are visited and no goals, and the edges between them: from, to and probability.
+    """Return the nodes that are visited and no goals, and the edges out of them: from, to and probability.
 
-    Edges have the places of nodes among these.
+    Edges have the places of nodes among these; that of a goal is one too large.
     """
     inner = np.flatnonzero(chain.reached() & ~chain.goal)
     place = places(inner, chain.goal.size, inner.size)
     row, column = place[chain.source], place[chain.target]
-    use = (row < inner.size) & (column < inner.size)
+    use = row < inner.size
     return inner, row[use], column[use], chain.prob[use]
 
 
