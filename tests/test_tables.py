@@ -79,12 +79,12 @@ class TestResults:
         assert np.array_equal(
             group.normalised("test"), [[1, 0.25, 0.5], [1, nan, 0.5], [math.inf, 1, nan]], equal_nan=True
         )
-        assert (group.partly_endless("test"), group.undivided("test")) == (1, 0)
+        assert (group.partly_infinite("test"), group.undivided("test")) == (1, 0)
         assert group.bound.tolist() == [0.5, 1.0, 0.0]
         assert group.ratio == pytest.approx(np.array([[8, 4, 2], [2, nan, 1], [math.inf, math.inf, nan]]), nan_ok=True)
         assert group.gap == pytest.approx(np.array([[0.875, 0.75, 0.5], [0.5, nan, 0], [1, 1, nan]]), nan_ok=True)
         assert group.count("failed") == {"robust": 1} and group.count("") == {"adaptive": 1}
-        assert group.count("time_limit") == {"reg-d1": 1} and group.endless("test") == {"reg-d1": 1}
+        assert group.count("time_limit") == {"reg-d1": 1} and group.infinite("test") == {"reg-d1": 1}
         assert group.seconds[:, 0].tolist() == [1.0, 3.0, 5.0]
         assert group.contradictions == 0
 
@@ -105,7 +105,7 @@ class TestResults:
                       record("milp", "a", "inf")], ["best", "reg-d1"])  # fmt: skip
         shares = dict(zip(group.methods, group.normalised("train")[0].tolist(), strict=True))
         assert shares == {"best": 0.0, "reg-d1": 0.0, "mixture": 0.0, "milp": math.inf}
-        assert group.idle("train") == 1 and group.idle_for_reference_only("train") == 1
+        assert group.zero_reference("train") == 1 and group.zero_reference_only("train") == 1
 
     def test_infinite_reference_figures_make_nothing_look_good(self):
         runs = [record("best", "a", "inf"), record("average", "a", 2.0), record("mixture", "a", 1.0)]
@@ -116,7 +116,7 @@ class TestResults:
         nan, inf = math.nan, math.inf
         expected = [[inf, 1, nan, 0.5], [inf, inf, nan, nan], [nan, inf, inf, nan]]
         assert np.array_equal(group.normalised("train"), expected, equal_nan=True)
-        assert (group.partly_endless("train"), group.undivided("train"), group.idle("train")) == (1, 2, 0)
+        assert (group.partly_infinite("train"), group.undivided("train"), group.zero_reference("train")) == (1, 2, 0)
         notes = table(make_tables(Results.of(runs, ["best", "average"])), "summary").notes
         assert any("some of them on 1 problem, divided by the largest finite one; all of them on 2 problems" in note
                    for note in notes)  # fmt: skip

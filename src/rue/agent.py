@@ -166,7 +166,7 @@ class Agent:
     def belief(self) -> Array | None:  # [K]
         """The probability of each sample after what was seen, beginning with the weights; None without a model.
 
-        If only samples of weight 0 are left, it is by what was seen alone.
+        If only samples of weight 0 are possible, weights are ignored.
         """
         if self._model is None or self._log is None:
             return None

@@ -39,7 +39,7 @@ def averaged(flat: Flat, average: bool | float) -> Flat:
 
 
 def check_alone(others: Mapping[str, object]) -> None:
-    """Refuse an average together with what else might make the problem."""
+    """Refuse an average together with other arguments that define the problem."""
     given = [f"{name}=" for name, value in others.items() if value is not None]
     if given:
         way = ", as average=0.999" if given[0] == "discount=" else ""

@@ -5,10 +5,10 @@ prior with α pseudo-counts for each outcome, the posterior Dirichlet(n(s') + α
 choice's probabilities from its posterior, independently of the other choices.
 
 Which outcomes a choice has at all, its *support*, has to be said as well. If they are those that were seen after it, a
-choice that was tried once has one outcome, certain in every sample: of what is known least, the posterior is most sure,
-and no policy can hedge against what all samples agree on. If a choice may lead to all states that were seen to follow
-its state after any action, with n(s') = 0 where it has not done so yet, the posterior is wide where the counts are
-small.
+choice that was tried once has one outcome, certain in every sample: the posterior is most certain where the least is
+known, and no policy can hedge against what all samples agree on. If a choice may lead to all states that were seen to
+follow its state after any action, with n(s') = 0 where it has not done so yet, the posterior is wide where the counts
+are small.
 """
 
 from collections import defaultdict

@@ -239,7 +239,7 @@ def proved_by(model: UMDP, certificate: Certificate, cap: Array | None) -> float
 
 
 def margin(model: UMDP, terms: int = 1) -> float:
-    """Return the fraction that rounding errors may take from what a point follows from.
+    """Return the relative rounding error of the sum that a point's claim follows from.
 
     No sum has more than this many `terms`.
     """

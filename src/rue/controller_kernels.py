@@ -36,7 +36,7 @@ def refine(owner, before_ptr, before, nodes, blocks, outcomes, bundles):
     Given are the node of each outcome, the outcomes that lead to each node, `before[before_ptr[i]:before_ptr[i+1]]`,
     and the partitions to begin with, of the nodes by state and of the outcomes by label, with their numbers of sets.
     """
-    # What leads to the first block is told from the rest by what leads to all others.
+    # The first block is not processed: it follows from all others.
     block, bundle = 1, 0
     while bundle < bundles:
         touched = np.int64(0)

@@ -52,7 +52,7 @@ LAST_ROUNDS = 30
 MOST_GROWN = 3
 # What grows, and the best stationary deterministic policy of a frontier.
 SIMPLE, STATIONARY = Regret(options="stochastic"), ExactStationary()
-# The time of the latter, as a part of what is left, and its nodes of branch and bound.
+# For `STATIONARY`: its part of the time left, and its nodes of branch and bound.
 STATIONARY_PART, STATIONARY_NODES = 0.2, 2000
 
 

@@ -117,9 +117,9 @@ class Paths:
         return np.asarray(self.policy.next_ptr[entry] + self.transition[step] - first)
 
     def _likelihood(self) -> Array:  # [steps that differ, K]
-        """Return the probability in each sample of what a step tells: its state, by all outcomes that lead there.
+        """Return the probability in each sample of the state that a step leads to, by all outcomes that lead there.
 
-        If the policy tells these outcomes apart, it is that of the outcome alone.
+        If the policy distinguishes these outcomes, return the probability of the outcome alone.
         """
         graph, policy, found = self.model.graph, self.policy, []
         for place in np.unique(self._taken).tolist():

@@ -377,7 +377,7 @@ class _AdversaryProblem:
 
     @property
     def _unit(self) -> float:
-        """The relative rounding error of what n steps carry and pay: all terms are positive."""
+        """The relative rounding error of n steps of probabilities and costs: all terms are positive."""
         terms = int(np.diff(self.step.indptr).max(initial=0)) + int(np.bincount(self.owner).max(initial=0))
         return TWICE_ROUNDOFF * (self.steps * (terms + 4) + 8)
 

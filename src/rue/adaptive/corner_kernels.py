@@ -85,7 +85,7 @@ def _best_slot(slots, s, weight):
 
 @helper
 def _evaluate(model, slots, at, alpha):
-    """Set the vector of a slot to that of its choice, with what follows as it is now."""
+    """Compute the vector of a slot from its choice and the present vectors of the slots that follow."""
     c = slots.choice[at]
     for k in range(alpha.size):
         alpha[k] = model.gap[c, k] if model.gap[c, k] < FORBIDDEN else HUGE

@@ -247,7 +247,7 @@ class Nodes:
         return step[reached], often[reached]
 
     def controller(self, flow: Array) -> Policy:
-        """Return the policy with a flow. After what no sample explains it draws from what is safe in all."""
+        """Return the policy with a flow. After outcomes that are impossible in all samples it draws safe choices."""
         model, graph = self.graph.model, self.graph.model.graph
         alone = wandering(model)
         used = np.flatnonzero(flow > 0)

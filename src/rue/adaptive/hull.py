@@ -6,6 +6,7 @@ What the hull is, and how its bounds are computed, is described in `hull_kernels
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -243,7 +244,8 @@ class Hull:
     def _enlarge(self, grown: dict[int, int]) -> None:
         for name, (_, group) in layout(HullArrays).items():
             if group in grown:
-                self.arrays = self.arrays._replace(**{name: enlarged(getattr(self.arrays, name), grown[group])})
+                larger: Any = enlarged(getattr(self.arrays, name), grown[group])
+                self.arrays = self.arrays._replace(**{name: larger})
         self.graph.other_bytes = self.bytes
 
     def certificate(self, objective: str, root: int, whole: BeliefGraph, sample: Array) -> tuple[Certificate, float]:

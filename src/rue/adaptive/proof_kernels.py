@@ -18,8 +18,8 @@ declare(Draft, "i1 f2 f1 i1 l1 l1 i1 f1")
 
 # Rounds in which claims are lowered to what follows from them.
 ROUNDS = 50
-# The longest chain of links (a node may link to one that got its own link before it was expanded), and a fraction of a
-# bound by which a link may fall short of it, or by which what is left out is to be less than what may be left out.
+# The longest chain of links: a node may link to one that got its own link before it was expanded. A link may prove
+# less than a bound by this fraction. The parts left out of a proof stay below their limit by the same fraction.
 LONGEST_CHAIN, SHORT = 64, 1e-9
 
 

@@ -446,7 +446,7 @@ class AdaptiveSearch:
         return Status.TIME_LIMIT if self.run.seconds_left < needed else self.run.out_of_time()
 
     def _is_closed(self, lower: float, upper: float, gap: float, part: float = 1.0) -> bool:
-        """Return whether the difference is a fraction of the upper bound, or a part of what is small enough."""
+        """Return whether the bounds differ by a small fraction of the upper one, or by a small absolute amount."""
         if not np.isfinite(upper):
             return False
         enough = max(part * self.slack, CLOSED_COST * self.scale)

@@ -20,7 +20,7 @@ from rue.adaptive.hull_kernels import OUTCOMES, _cost_once, _set_weight, _suppor
 
 # Parts of a weight below this fraction of it are left out of a sum.
 LEAST_PART = 1e-13
-# A smaller share is none; and no certificate has a share below this, which is a little more than what it may have.
+# Smaller shares count as zero. No certificate has a share below the second number.
 LEAST_SHARE, LEAST_KEPT = 1e-25, 1e-29
 # A column enters a program if it raises the value by this fraction; a pivot is at least this large.
 GAIN, PIVOT = 1e-6, 1e-10
@@ -30,9 +30,9 @@ CANDIDATES, MOST_PIVOTS = 16, 6
 LOOK_AT_ALL = 4
 # A weight is that of a point, up to a factor, if they differ by this fraction.
 SAME_WEIGHT = 1e-13
-# The fraction of what may be left out of a proof by which what is left out has to be less.
+# The parts left out of a proof stay below their limit by this fraction.
 SHORT = 1e-9
-# A belief is near enough when it moves less than this.
+# The search for the nearest belief ends when it moves less than this.
 NEARLY = 1e-7
 
 

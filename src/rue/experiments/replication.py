@@ -72,7 +72,7 @@ def compare_orders(group: Group, published: Mapping[str, Mapping[str, float]], s
 def found_order(better: Array, worse: Array) -> tuple[OrderHere, float]:
     """Return the order of two columns of the same problems, and its p-value."""
     one, other = moments_of(better), moments_of(worse)
-    if one.endless == other.endless and math.isclose(one.mean, other.mean, rel_tol=TIE, abs_tol=TIE):
+    if one.infinite == other.infinite and math.isclose(one.mean, other.mean, rel_tol=TIE, abs_tol=TIE):
         return "equal", 1.0
     if one.rank < other.rank:
         return "same", wilcoxon_test(better, worse)

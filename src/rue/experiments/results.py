@@ -109,7 +109,7 @@ class Group:
         """Return the number of runs with this status by method; methods without such a run are left out."""
         return self._by_method(self.status == status)
 
-    def endless(self, samples: Samples) -> dict[str, int]:
+    def infinite(self, samples: Samples) -> dict[str, int]:
         """Return the number of problems on which the policy of a method may never reach the goal, by method."""
         return self._by_method(np.isinf(self.regret(samples)))
 
@@ -117,16 +117,16 @@ class Group:
         total = chosen.sum(axis=0).tolist()
         return {name: n for name, n in zip(self.methods, total, strict=True) if n}
 
-    def idle(self, samples: Samples) -> int:
+    def zero_reference(self, samples: Samples) -> int:
         """Return the number of problems on which no finite reference figure is above 0."""
         return int((_largest_finite(self._of_reference(samples)) <= NO_REGRET).sum())
 
-    def idle_for_reference_only(self, samples: Samples) -> int:
+    def zero_reference_only(self, samples: Samples) -> int:
         """Return the number of these on which another method has some finite regret, which counts 0 too."""
-        idle = _largest_finite(self._of_reference(samples)) <= NO_REGRET
-        return int((idle & (_largest_finite(self.regret(samples)) > NO_REGRET)).sum())
+        zero = _largest_finite(self._of_reference(samples)) <= NO_REGRET
+        return int((zero & (_largest_finite(self.regret(samples)) > NO_REGRET)).sum())
 
-    def partly_endless(self, samples: Samples) -> int:
+    def partly_infinite(self, samples: Samples) -> int:
         """Return the number of problems on which some reference figures are infinite, but not all."""
         reference = self._of_reference(samples)
         return int((np.isinf(reference).any(axis=1) & np.isfinite(reference).any(axis=1)).sum())
@@ -194,7 +194,7 @@ class StoredRun:
 def spread_of(figures: Mapping[str, Any]) -> dict[str, float]:
     """Return mean, tail and quantiles of the regrets in a record, or of those on its test samples; NaN without any.
 
-    Records of earlier versions have the regrets alone, of samples that count alike.
+    Records of earlier versions have the regrets alone, of samples with equal weights.
     """
     if "spread" in figures:
         return {name: float(figures["spread"].get(name, math.nan)) for name in SPREAD}

@@ -75,7 +75,7 @@ class Problem:
 
     def check_files(self) -> None:
         """Raise BadInput if the files have changed: the key of the task would be wrong."""
-        if self.contents and self.contents != _contents(map(_hash, map(Path, self.files))):
+        if self.contents and self.contents != _contents(map(digest_of, self.files)):
             raise BadInput(f"{', '.join(self.files)}: changed since the experiment began; expected the same contents")
 
 
@@ -180,13 +180,13 @@ class Problems:
 
     def expand(self, folder: Path, *, own_name: bool = False) -> Iterator[Problem]:
         """Yield the problems, size by size. With a name of its own, parameters shared by all sizes are not repeated."""
-        hash_of = cache(_hash)  # each file is read once for all problems that share it
+        digest = cache(digest_of)  # each file is read once for all problems that share it
         test_files = (_file(folder, self.test),) if isinstance(self.test, str) else ()
         test = str(test_files[0]) if test_files else str(self.test or "")
 
         def problem(name: str, size: str, model: str, model_files: tuple[Path, ...]) -> Problem:
             files = model_files + test_files
-            contents = _contents(map(hash_of, files)) if files else ""
+            contents = _contents(map(digest, files)) if files else ""
             return Problem(self.name or name, size, model, test, contents, tuple(map(str, files)))
 
         if self.model:
@@ -420,13 +420,6 @@ def _file(folder: Path, name: str) -> Path:
     return path.absolute()
 
 
-def _hash(path: Path) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").digest()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def _contents(hashes: Iterable[bytes]) -> str:
-    return hashlib.sha256(b"".join(hashes)).hexdigest()[:32]
+def _contents(digests: Iterable[str]) -> str:
+    """Return one hash of several files."""
+    return hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()[:32]

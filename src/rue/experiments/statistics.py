@@ -48,12 +48,12 @@ class Moments(NamedTuple):
     problems: int  # with finite figures
     mean: float
     deviation: float
-    endless: int = 0  # problems with infinite figures
+    infinite: int = 0  # problems with infinite figures
 
     @property
     def rank(self) -> tuple[int, float]:
         """Return the sort key of methods: the number of infinite figures first, then the mean."""
-        return self.endless, self.mean
+        return self.infinite, self.mean
 
 
 class Band(NamedTuple):
@@ -78,11 +78,11 @@ class PairwiseTests:
 
 def moments_of(values: Array) -> Moments:
     """Return count, mean and standard deviation of the finite numbers, and the count of infinite ones."""
-    known, endless = values[np.isfinite(values)], int(np.isinf(values).sum())
+    known, infinite = values[np.isfinite(values)], int(np.isinf(values).sum())
     if not known.size:
-        return Moments(0, math.inf if endless else math.nan, math.nan, endless)
+        return Moments(0, math.inf if infinite else math.nan, math.nan, infinite)
     deviation = float(known.std(ddof=1)) if known.size > 1 else math.nan
-    return Moments(known.size, float(known.mean()), deviation, endless)
+    return Moments(known.size, float(known.mean()), deviation, infinite)
 
 
 def t_band(values: Array, level: float = LEVEL, within: tuple[float, float] = (-math.inf, math.inf)) -> Band:

@@ -207,8 +207,8 @@ def _p_table(group: Group, samples: Samples, test: str, tested: PairwiseTests, m
         f"* below {SIGNIFICANT:g} after Holm's correction for all {compared} comparisons. "
         f"{NOTHING} where {why_not}."
     )
-    endless = group.endless(samples)
-    notes = [f"{infinite}: {_each(endless)}."] if endless else []
+    left_out = group.infinite(samples)
+    notes = [f"{infinite}: {_each(left_out)}."] if left_out else []
     if test == "wilcoxon" and compared > most_comparisons(len(group.problems)):
         least = 0.5 ** len(group.problems)
         notes.append(
@@ -244,7 +244,7 @@ def _moments(figures: Array, text_of: Callable[[Moments], str]) -> list[Cell]:
     cells = []
     for text, mean, one in zip(texts, means, moments, strict=True):
         values = {"mean": one.mean, "deviation": one.deviation, "problems": one.problems}
-        values |= {"infinite": one.endless} if one.endless else {}
+        values |= {"infinite": one.infinite} if one.infinite else {}
         cells.append(Cell(text, values, mean in best))
     return cells
 
@@ -273,7 +273,7 @@ def mean_text(moments: Moments, digits: str = ".3f") -> str:
     """Return the mean of the finite figures and the number of infinite ones: `0.207 (1 ∞)`."""
     if not math.isfinite(moments.mean):
         return NOTHING if math.isnan(moments.mean) else "∞"
-    return f"{moments.mean:{digits}}" + (f" ({moments.endless} ∞)" if moments.endless else "")
+    return f"{moments.mean:{digits}}" + (f" ({moments.infinite} ∞)" if moments.infinite else "")
 
 
 def _regret_text(moments: Moments) -> str:
@@ -328,19 +328,19 @@ def _notes_of_missing(group: Group) -> Iterator[str]:
 
 
 def _notes_of_regret(group: Group, samples: Samples) -> Iterator[str]:
-    idle, only = group.idle(samples), group.idle_for_reference_only(samples)
-    if idle:
+    zero, only = group.zero_reference(samples), group.zero_reference_only(samples)
+    if zero:
         yield (
-            f"No reference method has any regret ({samples}) on {idle} of {len(group.problems)} problems, where "
+            f"No reference method has any regret ({samples}) on {zero} of {len(group.problems)} problems, where "
             f"all count 0 that are finite{f'; on {only} of them another method has some' if only else ''}."
         )
-    endless = group.endless(samples)
-    if endless:
+    infinite = group.infinite(samples)
+    if infinite:
         yield (
             f"Policies that may never reach the goal, with infinite regret ({samples}), which is left out of the "
-            f"means and counted beside them: {_each(endless)}."
+            f"means and counted beside them: {_each(infinite)}."
         )
-    partly, undivided = group.partly_endless(samples), group.undivided(samples)
+    partly, undivided = group.partly_infinite(samples), group.undivided(samples)
     if partly or undivided:
         yield (
             f"Infinite reference figures ({samples}): some of them on {counted(partly, 'problem')}, divided by the "

@@ -53,7 +53,7 @@ class RowGame(ABC):
         return float(kernel.sweep(self.order, self.pack(), kappa, self.value, SWEEPS, tolerance, np.inf))
 
     def raise_values(self, amount: float, run: Run) -> None:
-        """Raise the values by a bound on what `amount` more for each row comes to under the policy."""
+        """Raise the values by a bound on their change if each row costs `amount` more under the policy."""
         short = self.count_rows(run)
         self.value[self.order] += amount / (1 - min(short, 0.5)) * self.weight[self.order]
 

@@ -245,10 +245,10 @@ def _draw_over_size(axes: Axes, group: Group, styles: Styles, numbers: Array, ba
         axes.plot(np.array([x, x]), bands, color=look.colour, linewidth=3.0, alpha=0.35, solid_capstyle="butt")
         axes.plot(x, mean, linestyle="none" if single else look.line, label=method, zorder=3, **look.mark)
         row = 0 if single else infinite % 4  # so that neighbours do not overlap
-        for at in x[[one.endless > 0 for one in moments]]:
+        for at in x[[one.infinite > 0 for one in moments]]:
             axes.text(float(at), 0.995 - 0.04 * row, "∞", transform=axes.get_xaxis_transform(), ha="center", va="top",
                       color=look.colour, path_effects=style.HALO)  # fmt: skip
-        infinite += any(one.endless for one in moments)
+        infinite += any(one.infinite for one in moments)
     if single:
         axes.set_xticks(range(len(group.methods)), group.methods, rotation=55, ha="right", rotation_mode="anchor")
         axes.tick_params(axis="x", length=0)
@@ -285,15 +285,15 @@ def _draw_points(axes: Axes, group: Group, styles: Styles) -> None:
     """Draw the front, and the points of methods with their names."""
     moments = [moments_of(column) for column in group.normalised("train").T]
     regret = np.array([one.mean for one in moments])
-    endless = np.array([one.endless for one in moments])
+    infinite = np.array([one.infinite for one in moments])
     seconds = np.array([moments_of(column).mean for column in group.seconds.T])
     known = np.isfinite(regret) & np.isfinite(seconds) & (seconds > 0)
-    front = pareto_front(np.where(known, seconds, np.nan), np.where(endless > 0, np.nan, regret))
+    front = pareto_front(np.where(known, seconds, np.nan), np.where(infinite > 0, np.nan, regret))
     axes.step(seconds[front], regret[front], where="post", color=style.FAINT, linewidth=1.2, zorder=1, label="front")
     for n in np.flatnonzero(known):
         place, look = (seconds[n], regret[n]), styles[group.methods[n]]
         axes.plot(*place, linestyle="none", zorder=3, **look.mark | {"markersize": 1.4 * look.mark["markersize"]})
-        name = f"{group.methods[n]} ({endless[n]} ∞)" if endless[n] else group.methods[n]
+        name = f"{group.methods[n]} ({infinite[n]} ∞)" if infinite[n] else group.methods[n]
         axes.annotate(
             name, place, (0, 0), textcoords="offset points", fontsize=style.SMALL, color=look.colour, zorder=4,
             fontweight="bold" if n in front else "normal", path_effects=style.HALO,

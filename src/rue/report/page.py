@@ -113,7 +113,7 @@ def experiment_page(
         is_complete=is_complete,
         status=Counter(record["status"] for record in records),
         missing=sum(int((group.status == "").sum()) for group in results.groups),
-        infinite=[(kind, sum(sum(group.endless(kind).values()) for group in results.groups)) for kind in SETS],
+        infinite=[(kind, sum(sum(group.infinite(kind).values()) for group in results.groups)) for kind in SETS],
         run_tables=[tables.stopped_table(runs), tables.time_table(runs), tables.parameter_table(runs)],
         facts=[*_different("versions", records), *_different("machine", records)],
         spec=spec,
@@ -246,7 +246,7 @@ def _check_unchanged(model: UMDP, policy: Policy, record: Record) -> None:
 
 @contextmanager
 def _without_garbage() -> Iterator[None]:
-    """Collect the many objects of figures that are drawn meanwhile at once: it is slow when they are older."""
+    """Turn the garbage collector off while figures are drawn, and then free their many objects at once."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -71,16 +71,16 @@ def _distance(group: Group) -> str:
         return int(np.isinf(column).sum()), float(column[np.isfinite(column)].max(initial=0.0))
 
     chosen = min(best, key=farthest)
-    gap, endless = group.gap[:, chosen], np.isinf(group.train[:, chosen])
-    unknown = (group.bound == 0) & (gap > 0) & ~endless
+    gap, infinite = group.gap[:, chosen], np.isinf(group.train[:, chosen])
+    unknown = (group.bound == 0) & (gap > 0) & ~infinite
     known = gap[np.isfinite(gap) & ~unknown]
     if not known.size:
-        reason = "no bound is proved" if not endless.all() else "all regrets are infinite"
+        reason = "no bound is proved" if not infinite.all() else "all regrets are infinite"
         return f"How far that is from the best possible is not known, as {reason}"
     most, median = percent_text(float(known.max())), percent_text(float(np.median(known)))
     what = f"Of these {group.methods[chosen]} leaves" if len(best) > 1 else "That leaves"
     text = f"{what} a gap of at most {most} to the best possible (median {median})"
-    left_out = {"without a bound": int(unknown.sum()), "with infinite regret": int(endless.sum())}
+    left_out = {"without a bound": int(unknown.sum()), "with infinite regret": int(infinite.sum())}
     except_on = [f"{counted(number, 'problem')} {words}" for words, number in left_out.items() if number]
     return text + (f", except on {listed(except_on)}" if except_on else "")
 

@@ -16,7 +16,7 @@ VISIT_SWEEPS = 12
 # How sharp the soft maximum over samples is, as a share of the cut, and how fast a subtree shrinks as its bound rises.
 SHARP = 0.02
 STEEP = 2.5
-# Sweeps end when they change values by less than this share of what a bound lacks to the cut.
+# Sweeps end when they change values by less than this share of the distance from a bound to the cut.
 LOOSE = 1e-3
 # Gradient steps of the search for a belief.
 BELIEF_ROUNDS = 20
