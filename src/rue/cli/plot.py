@@ -46,7 +46,8 @@ def plot(
     samples: Annotated[
         str | None,
         option(
-            metavar="0,3|all", help="Samples on the map, one panel each; or the true sample of a belief or trajectory."
+            metavar="0,3|all", help="Samples on the map, by name or number from 0, one panel each; or the true sample of a "
+            "belief or trajectory.",
         ),
     ] = None,
     steps: Annotated[str | None, option(metavar="0,5,10", help="One panel for each time step, in one sample.")] = None,
@@ -67,7 +68,8 @@ def plot(
     from rue import report  # imports matplotlib
 
     if chosen in EPISODES:
-        paths = _paths_of(umdp, read_policy(policies[0], umdp), _whole_numbers("samples", samples), episodes, seed)
+        truth = None if samples is None else parsing.parse_samples(samples, umdp)
+        paths = _paths_of(umdp, read_policy(policies[0], umdp), truth, episodes, seed)
         figure = (report.draw_belief if chosen == "belief" else report.draw_trajectory)(paths)
     elif chosen == "graph":
         figure = report.draw_graph(umdp, read_policy(policies[0], umdp))
@@ -85,7 +87,7 @@ def plot(
         figure = report.draw_map(
             umdp,
             read_policy(policies[0], umdp),
-            samples=range(umdp.samples) if samples == "all" else _whole_numbers("samples", samples),
+            samples=_samples_on_map(umdp, samples),
             steps=_whole_numbers("steps", steps),
         )
     written = target.write(lambda path: report.save_figure(figure, path))
@@ -127,6 +129,12 @@ def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[f
         if proof is not None and proof.objective == "regret" and proof.fingerprint == model_fingerprint(model):
             bound = max(bound, proof.bound)
     return regrets, bound or None
+
+
+def _samples_on_map(model: UMDP, text: str | None) -> Sequence[int] | None:
+    if text is None:
+        return None
+    return range(model.samples) if text == "all" else parsing.parse_samples(text, model)
 
 
 def _whole_numbers(name: str, text: str | None) -> list[int] | None:

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rue._arrays import read_only
 from rue.average import is_wanted
@@ -27,17 +28,21 @@ def model_from_rewards(
     sign: int = -1,
     ours: Mapping[str, Any] | None = None,
     average: bool | float = False,
+    horizon: int | None = None,
+    terminal: ArrayLike | None = None,
 ) -> UMDP:
     """Return the model of a problem whose `cost` holds rewards (sign −1) or costs (1); its `units` say what was done.
 
-    A discount of 1 is none. With `average` it is one of averages per step, where goals stay. `where` names the file in
-    messages. `ours` is what rue wrote about the model, if it did.
+    A discount of 1 is none. With `average` it is one of averages per step, with `horizon` one of a number of steps, with
+    `terminal` figures; in both, goals stay. `where` names the file in messages. `ours` is what rue wrote about the
+    model, if it did.
     """
     cost = flat.cost if sign == 1 else 0.0 - flat.cost  # no negative zeros
     factor = None if discount is None or discount == 1 else discount
     lowest = float(cost.min(initial=0.0))
-    endless = factor is not None or is_wanted(average)
-    if lowest < 0 and not endless:
+    stays = horizon is not None or is_wanted(average)
+    other = factor is not None or stays or terminal is not None  # arrays are made of these
+    if lowest < 0 and not other:
         choice, sample = (int(i) for i in np.argwhere(cost == lowest)[0])
         state = int(np.searchsorted(flat.choice_ptr, choice, side="right")) - 1
         name = str(state) if flat.state_label is None else flat.state_label[state]
@@ -48,12 +53,12 @@ def model_from_rewards(
         )
     try:
         units = Units(**ours.get("units") or {}) if ours else Units(reward=sign == -1)
-        if not endless:  # else other arrays are made of them
+        if not other:
             flat = replace(flat, successor=read_only(flat.successor.astype(np.int32, copy=False)))
             flat = replace(flat, prob=read_only(np.ascontiguousarray(flat.prob)))  # the model shares them
         flat = replace(flat, cost=cost, units=units)
-        flat = let_goals_wait(flat, 0.0) if is_wanted(average) else flat
-        return UMDP.from_flat(flat, factor, average=average)
+        flat = let_goals_wait(flat, 0.0) if stays else flat
+        return UMDP.from_flat(flat, factor, horizon, terminal, average=average)
     except TypeError:
         raise BadFile(f"{where}: the units are damaged; expected those that rue writes") from None
     except BadInput as error:
