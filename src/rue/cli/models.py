@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, cast
 
 import typer
@@ -10,7 +10,7 @@ import typer
 import rue
 from rue import parsing
 from rue._check import size_text
-from rue._text import one_line
+from rue._text import one_line, quoted
 from rue.cli.facts import say_diagnosis
 from rue.cli.options import By, Const, Goal, Json, Model, ModelOutput, Reward, Settings, argument, file_options, option
 from rue.cli.outputs import Target
@@ -188,6 +188,14 @@ class CountedRows:
             yield row
 
 
+def _units_in_words(units: Mapping[str, Any]) -> str:
+    """Return how the costs of a model follow from other figures, in words."""
+    costs = "rewards, as costs with a minus" if units["reward"] else "costs"
+    if units["shift"]:
+        costs += f"; each step costs {number(units['shift'])} more, over {number(units['steps'])} steps"
+    return costs + (f"; each episode costs {number(units['constant'])} more" if units["constant"] else "")
+
+
 def _in_words(key: str, value: Any) -> str:
     """Return a fact of a model as text."""
     if key == "memory":
@@ -195,7 +203,9 @@ def _in_words(key: str, value: Any) -> str:
     if key == "weights":
         heaviest = sorted(value, key=lambda name: -value[name])[:HEAVIEST]
         more = f", and {len(value) - HEAVIEST} more" if len(value) > HEAVIEST else ""
-        return ", ".join(f"{one_line(name)}: {number(value[name])}" for name in heaviest) + more
+        return ", ".join(f"{quoted(one_line(name))}: {number(value[name])}" for name in heaviest) + more
+    if key == "made_of":
+        return _units_in_words(value)
     if key == "average":
         return average_in_words(value)
     if key in ("cost_range", "reward_range"):

@@ -204,7 +204,7 @@ def _unfold(model: UMDP, policy: Policy) -> tuple[list[list[int]], list[tuple[in
         if len(seen) > MOST_NODES:
             raise BadInput(
                 f"the policy has {policy.nodes} nodes, and more than {MOST_NODES} are reached; expected at most "
-                f"{MOST_NODES} for a graph, as of a smaller policy"
+                f"{MOST_NODES} for a graph; rue.simplify makes policies smaller"
             )
         following: dict[int, None] = {}
         for node in column:
