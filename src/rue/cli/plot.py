@@ -12,7 +12,7 @@ from rue import parsing
 from rue._check import one_of
 from rue._text import distinct
 from rue.certificate import model_fingerprint
-from rue.cli.options import Model, argument, option
+from rue.cli.options import Const, Goal, Model, Reward, argument, file_options, option
 from rue.cli.outputs import PICTURES, Target
 from rue.cli.printing import say
 from rue.cli.progress import ProgressBar
@@ -53,10 +53,13 @@ def plot(
     steps: Annotated[str | None, option(metavar="0,5,10", help="One panel for each time step, in one sample.")] = None,
     episodes: Annotated[int | None, option(help="Of a belief or trajectory; one unless given.")] = None,
     seed: Annotated[int | None, option(help="Fixes the episodes of a belief or trajectory.")] = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    const: Const = None,
 ) -> None:
     """Draw a policy on a map or as a graph, its regrets, bounds over time, beliefs, trajectories, or smaller ones."""
     target = Target.check(output, "picture", PICTURES, inputs=[model, *policies])
-    umdp = parsing.read_model(model)
+    umdp = parsing.read_model(model, file_options(goal, reward, const))
     usual = "map" if len(policies) == 1 and "grid" in umdp.graph.layout else "regret"
     chosen = one_of("kind of picture", kind or usual, KINDS)
     if (chosen != "map" and steps) or (chosen not in ("map", *EPISODES) and samples):

@@ -213,13 +213,17 @@ def verify(
     model: Model,
     solution: Annotated[str, typer.Argument(metavar="SOLUTION", help="A .rue file with a solution.")],
     block: Block = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    const: Const = None,
     as_json: Json = False,
 ) -> None:
     """Check the proof in a solution that no policy of any kind is better than its bound.
 
     Of samples in blocks only those are drawn that the proof is about; the size of the blocks is that of the solution.
     """
-    umdp, certificate = parsing.read_model_or_source(model, block), parsing.read_certificate(solution)
+    umdp = parsing.read_model_or_source(model, block, file_options(goal, reward, const))
+    certificate = parsing.read_certificate(solution)
     about = {"model": model, "solution": solution, "objective": certificate.objective, "points": certificate.points}
     about |= {} if certificate.tail is None else {"tail": certificate.tail}
     try:
@@ -258,11 +262,14 @@ def simulate(
     paths: Annotated[
         str | None, option(metavar="FILE", help="Also write each step to a .csv file: state, action, cost, beliefs.")
     ] = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    const: Const = None,
     as_json: Json = False,
 ) -> None:
     """Run a policy in one sample, and compare its mean cost with the exact value."""
     target = Target.check(paths, "table of paths", (".csv",), inputs=[model, policy])
-    umdp = parsing.read_model(model)
+    umdp = parsing.read_model(model, file_options(goal, reward, const))
     controller = read_policy(policy, umdp)
     truth = parsing.parse_sample(sample, umdp)
     runs = rue.simulate(
@@ -302,7 +309,7 @@ def _print_solution(model: UMDP | Source, solution: Solution, facts: Mapping[str
     print_facts({
         "max regret": f"{number(solution.max_regret.upper)} in sample {one_line(names[worst])}",
         "any policy": bound if solution.certificate is not None else "nothing is proved about other policies",
-        "gap": percent_text(solution.gap),
+        "gap": percent_text(solution.gap) + ("" if solution.measures == "regret" else " of the max regret"),
         **({"average": average_in_words(facts["average"])} if "average" in facts else {}),
         "mean regret": f"{number(solution.mean_regret)}, {tail}",
         "quantiles": quantiles,
