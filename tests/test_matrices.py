@@ -322,7 +322,10 @@ WRONG = {
     ),
     "too few names": ({"P": P, "R": R, "states": ["a", "b"]}, "there are 2 names of states; expected 3"),
     "a name twice": ({"P": P, "R": R, "actions": ["a", "a"]}, "'a'"),
-    "too many weights": ({"P": P, "R": R, "weight": [1.0, 2.0]}, "weight has shape (2,); expected one number for each of 1 samples"),
+    "too many weights": (
+        {"P": P, "R": R, "weight": [1.0, 2.0]},
+        "weight has shape (2,); expected one number for each of 1 samples",
+    ),
     "a row that does not sum to one": ({"P": P * 0.9, "R": R}, "sum to 0.9; expected 1"),
     "a negative probability": ({"P": P * -1, "R": R}, "expected 0 to 1"),
     "rewards of another shape": ({"P": P, "R": np.zeros((4, 4))}, "R has shape (4, 4); expected [3], [3, 2] or"),
@@ -333,7 +336,8 @@ WRONG = {
     "two discounts": ({"P": P, "R": R, "discount": [0.5, 0.9]}, "discount has 2 numbers; expected one"),
     "half a horizon": ({"P": P, "R": R, "horizon": 2.5}, "horizon is 2.5; expected a whole number, 1 or more"),
     "terminal rewards of others": (
-        {"P": P, "R": R, "horizon": 2, "terminal": [1.0]}, "terminal has shape (1,); expected (3,)",
+        {"P": P, "R": R, "horizon": 2, "terminal": [1.0]},
+        "terminal has shape (1,); expected (3,)",
     ),
     "terminal rewards alone": ({"P": P, "R": R, "terminal": [1.0] * 3}, "terminal is given without a horizon"),
     "half a state": ({"P": P, "R": R, "initial": 0.5}, "initial is 0.5; expected"),

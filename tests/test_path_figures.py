@@ -72,7 +72,8 @@ def test_a_graph_has_a_box_for_each_node_and_an_arrow_for_each_outcome():
     assert "hall\nwalk 25%\ncall 75%" in words(draw_graph(HALL, mixed))
     assert len(draw_graph(HALL, two_attics()).findobj(FancyBboxPatch)) == 3
     room = rue.Builder().add("s", "go", {"t": 1.0}).add("t", "stay", {"t": 0.5, "end": 0.5}).goal("end").build()
-    text = "node,state,action,probability,next,start\n0,s,go,0.5,1,1\n0,s,go,0.5,2,1\n1,t,stay,1,2 3,0\n2,t,stay,1,1 3,0\n3,end,,,,0\n"
+    rows = ("0,s,go,0.5,1,1", "0,s,go,0.5,2,1", "1,t,stay,1,2 3,0", "2,t,stay,1,1 3,0", "3,end,,,,0")
+    text = "\n".join(["node,state,action,probability,next,start", *rows])
     assert "s\ngo |" in words(draw_graph(room, rue.Policy.from_csv(text, room)))  # two entries of one action
 
 

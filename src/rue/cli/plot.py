@@ -46,7 +46,8 @@ def plot(
     samples: Annotated[
         str | None,
         option(
-            metavar="0,3|all", help="Samples on the map, by name or number from 0, one panel each; or the true sample of a "
+            metavar="0,3|all",
+            help="Samples on the map, by name or number from 0, one panel each; or the true sample of a "
             "belief or trajectory.",
         ),
     ] = None,

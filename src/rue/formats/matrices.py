@@ -4,8 +4,8 @@
 means that there is no such action in that state. `R` is a vector [S], a matrix [S, A], or a matrix [S, S] for each
 action as `P` has it. States that only loop, at no reward, are goals. `.npz` files have arrays `P` [A, S, S] or
 [K, A, S, S] and `R`; `.mat` files have them in MATLAB's order, [S, S, A] or [S, S, A, K], or cells of sparse matrices.
-Both may have a `discount`, a `horizon` with `terminal` rewards, names of `states`, `actions` and `samples`, the `weight` of
-each sample, and `initial`, the number of the initial state, which counts from 1 in `.mat` files.
+Both may have a `discount`, a `horizon` with `terminal` rewards, names of `states`, `actions` and `samples`, the `weight`
+of each sample, and `initial`, the number of the initial state, which counts from 1 in `.mat` files.
 """
 
 import json
@@ -62,8 +62,8 @@ def from_matrices(
 
     `P[a]` is S × S, dense or sparse (scipy); for several samples, `P[k][a]`. `R` is [S], [S, A], or `R[a]` S × S; for
     several samples a list of these, or one for all. A row of zeros means that there is no such action in that state.
-    States that only loop at no reward are goals. Without a `discount` below 1 or a `horizon`, a number of steps, rewards
-    must be 0 or less. `terminal[S]`, or `[K,S]`, is the reward of the state where the horizon ends. With `average`,
+    States that only loop at no reward are goals. Rewards must be 0 or less without a `discount` below 1 or a `horizon`,
+    a number of steps. `terminal[S]`, or `[K,S]`, is the reward of the state where the horizon ends. With `average`,
     results are averages per step in the long run (see `UMDP.from_dense`). With these two there are no goals.
     """
     label: dict[str, Any] = {

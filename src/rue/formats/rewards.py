@@ -33,9 +33,9 @@ def model_from_rewards(
 ) -> UMDP:
     """Return the model of a problem whose `cost` holds rewards (sign −1) or costs (1); its `units` say what was done.
 
-    A discount of 1 is none. With `average` it is one of averages per step, with `horizon` one of a number of steps, with
-    `terminal` figures; in both, goals stay. `where` names the file in messages. `ours` is what rue wrote about the
-    model, if it did.
+    A discount of 1 is none. With `average` it is one of averages per step, with `horizon` one of a number of steps and
+    `terminal` figures; in both, goals have an action that stays. `where` names the file in messages. `ours` is what rue
+    wrote about the model, if it did.
     """
     cost = flat.cost if sign == 1 else 0.0 - flat.cost  # no negative zeros
     factor = None if discount is None or discount == 1 else discount
