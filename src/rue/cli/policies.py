@@ -351,7 +351,7 @@ def _print_verdict(facts: Mapping[str, Any], *, knowledge: bool) -> None:
     if knowledge:
         say(
             f"To know the true sample would save {number(facts['value_of_perfect_information'])} on average compared "
-            "with this policy, its mean regret (the EVPI, if no policy has less); to know whether it is a certain one, at "
-            "least what the last column says."
+            "with this policy, its mean regret (the EVPI, if no policy has less); to know whether it is a certain one, "
+            "at least what the last column says."
         )
     say_diagnosis(facts["diagnosis"])

@@ -4,8 +4,8 @@
 means that there is no such action in that state. `R` is a vector [S], a matrix [S, A], or a matrix [S, S] for each
 action as `P` has it. States that only loop, at no reward, are goals. `.npz` files have arrays `P` [A, S, S] or
 [K, A, S, S] and `R`; `.mat` files have them in MATLAB's order, [S, S, A] or [S, S, A, K], or cells of sparse matrices.
-Both may have a `discount`, a `horizon` with `terminal` rewards, names of `states`, `actions` and `samples`, the `weight`
-of each sample, and `initial`, the number of the initial state, which counts from 1 in `.mat` files.
+Both may have a `discount`, a `horizon` with `terminal` rewards, names of `states`, `actions` and `samples`, the
+`weight` of each sample, and `initial`, the number of the initial state, which counts from 1 in `.mat` files.
 """
 
 import json
