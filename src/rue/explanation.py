@@ -120,7 +120,8 @@ class Explanation:
     @property
     def _pays(self) -> Array:  # [C, J]
         """Whether what is paid there is more than rounding."""
-        return self.paid > ROUNDING * self.paid.max(axis=0, initial=0.0)
+        more: Array = self.paid > ROUNDING * self.paid.max(axis=0, initial=0.0)
+        return more
 
     def sections(self) -> dict[str, list[str]]:
         """Return the explanation in sentences, by title."""
