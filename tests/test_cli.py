@@ -690,10 +690,15 @@ def test_verify_checks_the_proof_in_a_solution(run):
     facts = run("verify", GRID, "s.rue", "--json").json
     assert facts["bound"] == pytest.approx(solution.max_regret.lower, rel=1e-9)
     assert facts["objective"] == "regret" and facts["points"] == solution.certificate.points
+    assert facts["proved"] is True and "tail" not in facts
     words = run("verify", GRID, "s.rue").words
     assert words.startswith(f"proved: no policy has a max regret below {rounded_down(facts['bound'])}")
     run("solve", GRID, "--method", "adaptive", "--set", "objective=cost", "-o", "c.rue")
     assert "no policy has a worst-case cost below" in run("verify", GRID, "c.rue").words
+    for tail, figure in ({"1": "mean regret below", "0.5": "mean regret in the worst 50 % below"}).items():
+        run("solve", GRID, "--set", f"tail={tail}", "-o", "t.rue")
+        assert run("verify", GRID, "t.rue").words.startswith(f"proved: no policy has a {figure} ")
+        assert run("verify", GRID, "t.rue", "--json").json["tail"] == float(tail)
 
 
 def test_verify_rejects_what_does_not_follow(run):
@@ -702,6 +707,8 @@ def test_verify_rejects_what_does_not_follow(run):
     proof = solution.certificate
     rue.save("more.rue", replace(solution, certificate=replace(proof, bound=proof.bound * 1.001)))
     assert "claims a bound of" in run("verify", GRID, "more.rue", status=1).err
+    refused = run("verify", GRID, "more.rue", "--json", status=1).json
+    assert refused["proved"] is False and "claims a bound of" in refused["reason"] and "bound" not in refused
     rue.save("value.rue", replace(solution, certificate=replace(proof, value=proof.value * 1.001)))
     assert "only" in run("verify", GRID, "value.rue", status=1).err
     assert "another model" in run("verify", GRID.replace("seed=2", "seed=3"), "s.rue", status=2).err
@@ -822,7 +829,8 @@ def test_evaluate_tells_mean_tail_and_quantiles_by_weights(run):
     words = run("evaluate", "w.rue", "bridge.rue", "--tail", "0.8").words
     assert "sample weight cost optimal regret worth knowing dry year 0.125 5 1 4 0.5 wet year 0.25 5 5 0 0" in words
     assert "mean 3, 3.75 in the worst 80 %; 90 % have at most 4, 99 % have at most 4;" in words
-    assert "To know the true sample would save 3 on average, the mean regret;" in words
+    saved = "To know the true sample would save 3 on average compared with this policy, its mean regret (the EVPI,"
+    assert saved in words
     run("solve", "w.rue", "--method", "average", "-o", "s.rue")
     solved = run("solve", "w.rue", "--method", "average", "--json").json
     assert solved["weight"] == [0.125, 0.25, 0.625] and list(rue.load("s.rue").weight) == solved["weight"]
@@ -990,7 +998,8 @@ def test_plot_of_a_model_without_a_map(run):
         ("s.rue", "s.rue", "-o", "x.svg", "--kind", "map"): "2 policies are given; expected one for a map",
         ("s.rue", "-o", "x.svg", "--kind", "mop"): "did you mean 'map'?",
         ("s.rue", "-o", "x.svg", "--steps", "1"): "expected them with a map",
-        ("s.rue", "-o", "x.svg", "--kind", "map", "--samples", "one"): "expected whole numbers with commas",
+        ("s.rue", "-o", "x.svg", "--kind", "map", "--samples", "one"): "unknown sample 'one'; known: 0",
+        ("s.rue", "-o", "x.svg", "--kind", "map", "--steps", "one"): "expected whole numbers with commas",
         ("s.rue", "-o", "no/folder/x.svg"): "cannot be written",
     }.items():
         done = run("plot", "mine.rue", *words, status=2)
@@ -1185,6 +1194,17 @@ def test_simulate_in_words(run):
     words = run("simulate", "w.rue", "bridge.rue", "--sample", 1, "--seed", 0, "--episodes", 10).words
     assert "sample wet year: mean cost 5 over 10 episodes, 95% interval [5, 5]; exact 5" in words
     assert "0 cut off" in words
+    arguments = ["simulate", "w.rue", "bridge.rue", "--seed", 0, "--episodes", 10, "--sample"]
+    assert run(*arguments, "wet year").words == words
+    assert run(*arguments, "wet yaer", status=2).err == (
+        "rue: unknown sample 'wet yaer'; did you mean 'wet year'? known: dry again, dry year, wet year\n"
+    )
+    assert run(*arguments, "0,1", status=2).err == "rue: there are 2 samples; expected one, the true one\n"
+    # A name comes before a number, and may have commas.
+    rue.save("n.rue", weather(("2", "1, dry", "0")))
+    for name, sample in ({"2": "2", "1, dry": "1, dry", "1": "1, dry", "0": "0"}).items():
+        simulated = run("simulate", "n.rue", "bridge.rue", "--seed", 0, "--sample", name, "--json").json
+        assert simulated["sample"] == sample
 
 
 def test_simulate_says_what_was_cut_off(run):

@@ -60,8 +60,21 @@ def naive_trimmed(policy: rue.Policy) -> list[int]:
     return sorted(seen)
 
 
+def naive_joined(policy: rue.Policy) -> rue.Policy:
+    """One entry for those of a node that do the same."""
+    nodes = []
+    for node in range(policy.nodes):
+        weight: dict[tuple, float] = {}
+        for choice, own, after in entries_of(policy, node):
+            weight[choice, *after] = weight.get((choice, *after), 0.0) + own
+        state = int(policy.node_state[node])
+        nodes.append((state, [(choice, own, after) for (choice, *after), own in weight.items()]))
+    return build(policy.graph, nodes, dict(zip(policy.start_node.tolist(), policy.start_weight.tolist(), strict=True)))
+
+
 def naive_merged(policy: rue.Policy) -> rue.Policy:
     """Split the nodes by what they do and by the blocks of their next nodes, until nothing changes."""
+    policy = naive_joined(policy)
     nodes = naive_trimmed(policy)
     sorted_entries = {n: sorted(entries_of(policy, n), key=lambda entry: entry[:2]) for n in nodes}
     block = dict.fromkeys(nodes, 0)
@@ -87,7 +100,8 @@ def naive_merged(policy: rue.Policy) -> rue.Policy:
     starts: dict[int, float] = {}
     for node, weight in zip(policy.start_node, policy.start_weight, strict=True):
         starts[block[int(node)]] = starts.get(block[int(node)], 0.0) + float(weight)
-    return build(policy.graph, kept, starts)
+    small = build(policy.graph, kept, starts)
+    return small if naive_joined(small).choice.size == small.choice.size else naive_merged(small)
 
 
 def same(one: rue.Policy, other: rue.Policy) -> bool:
@@ -223,6 +237,16 @@ def test_weights_that_differ_in_the_last_digit_are_different():
     assert small.node_state.tolist() == [0, 0, 0, 1]
     assert small.start_node.tolist() == [0, 1, 2]
     assert small.start_weight.tolist() == [0.625, 0.125, 0.25]
+
+
+def test_entries_that_do_the_same_are_one():
+    """Once the two nodes of state 0 are merged, so are the draws of the start between them, and it is as the others."""
+    graph = rue.Builder().add("s", "go", {"a": 1.0}).add("a", "go", {"g": 1.0}).goal("g").build().graph
+    nodes = [(0, [(0, 0.25, [1]), (0, 0.75, [2])]), (1, [(1, 1.0, [3])]), (1, [(1, 0.5, [3]), (1, 0.5, [3])]), (2, [])]
+    small = merged(build(graph, [*nodes, (0, [(0, 1.0, [1])])], {0: 0.5, 4: 0.5}))
+    assert small.node_state.tolist() == [0, 1, 2]
+    assert small.choice.tolist() == [0, 1] and small.weight.tolist() == [1.0, 1.0]
+    assert small.start_weight.tolist() == [1.0]
 
 
 def test_starts_add_up_and_the_order_of_nodes_stays():

@@ -5,8 +5,10 @@ import logging
 import numpy as np
 import pytest
 from hypothesis import given
+from typer.testing import CliRunner
 
 import rue
+from rue.cli.app import app
 from rue.formats import text_table
 from tests.foreign import assert_same, named_models, refusal, values, written
 
@@ -210,6 +212,23 @@ def test_another_label_and_another_reward_are_asked_for(tmp_path):
     assert "no state has the label 'x'; expected one of goal, stop" in refusal(path, reward="time", goal="x")
     plain = written(tmp_path, {"b.drn": HEAD.replace("cost ", "") + BODY.replace(" [", "//[")}) / "b.drn"
     assert "there is no reward 'x'; expected none, as there are no rewards" in refusal(plain, reward="x")
+
+
+def test_all_commands_that_read_a_model_take_a_label_and_a_reward(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    head = HEAD.replace("cost ", "time fuel")
+    written(tmp_path, {"a.drn": head + BODY.replace("[", "[9, ").replace("[9, 0] goal", "[0, 0] stop")})
+    runner, taken = CliRunner(), ["--reward", "fuel", "--goal", "stop"]
+    for words in (
+        "info a.drn", "solve a.drn -o s.rue", "evaluate a.drn s.rue", "verify a.drn s.rue", "explain a.drn s.rue",
+        "simplify a.drn s.rue --nodes 3", "simulate a.drn s.rue --sample 0 --seed 1", "plot a.drn s.rue -o x.png",
+        "explore a.drn s.rue -o x.html", "compare a.drn --methods average", "convert a.drn a.rue",
+    ):  # fmt: skip
+        done = runner.invoke(app, [*words.split(), *taken])
+        assert done.exit_code == 0, (words, done.output, done.exception)
+    assert runner.invoke(app, ["verify", "a.rue", "s.rue"]).exit_code == 0
+    other = runner.invoke(app, ["verify", "a.drn", "s.rue", "--reward", "time", "--goal", "stop"])
+    assert "is for another model" in str(other.exception)
 
 
 WRONG = {

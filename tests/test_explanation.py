@@ -119,6 +119,22 @@ def test_a_policy_alone_or_a_proof_about_another_model_has_no_belief():
     assert "Nothing is proved" in found.lines()[1]
 
 
+def test_rounding_is_not_what_is_paid_and_names_with_commas_have_quotes():
+    """Two steps at 0.95 a year: V* and the costs differ by rounding at each choice of the best policy."""
+    builder = rue.Builder(["slow, strong", "fast, strong"], discount=0.97)
+    builder.add("well", "none", {"well": [0.9, 0.7], "ill": [0.1, 0.3]}, reward=0.95)
+    builder.add("well", "drug", {"well": 0.85, "ill": 0.15}, reward=0.9)
+    builder.add("ill", "operate", {"well": 0.5, "ill": 0.41, "dead": 0.09}, reward=0.4)
+    builder.add("ill", "wait", {"ill": 0.9, "dead": 0.1}, reward=0.45)
+    model = builder.goal("dead").build()
+    found = rue.explain(model, rue.Policy.stationary(model, ["none", "operate", "none", ""]))
+    assert {one.regret > 1e-9 for k in (0, 1) for one in found.most_paid(k)} == {True}
+    assert (found.paid > 0).any()
+    lines = found.lines()
+    assert not any("(0 %)" in line or "more than operate" in line for line in lines)
+    assert any('in sample "fast, strong"' in line for line in lines)
+
+
 def test_where_samples_agree_nothing_disagrees_and_nothing_is_paid():
     builder = rue.Builder(2)
     builder.add("a", "go", {"end": 1.0}, cost=1.0).add("a", "wait", {"end": 1.0}, cost=2.0)

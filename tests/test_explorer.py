@@ -209,6 +209,22 @@ def test_small_policies_are_drawn_as_a_graph_with_names(view):
     assert view.run("return time.textContent") == "1"
 
 
+def test_an_action_is_named_once_and_equal_beliefs_have_no_first(view):
+    """Two entries may have one action and go on at different nodes."""
+    graph = rue.Builder(2).add("s", "go", {"t": 1.0}).add("t", "go", {"end": [0.5, 0.25], "t": [0.5, 0.75]}).goal("end")
+    model = graph.build()
+    state, choice, after = [0, 1, 1, 2], [0, 0, 1, 1], [1, 2, 3, 1, 3, 2]
+    policy = rue.Policy(
+        model.graph, state, [0, 2, 3, 4, 4], choice, [0.5, 0.5, 1, 1], [0, 1, 2, 4, 6], after, [0], [1.0]
+    )
+    view.show(explorer_page(model, policy))
+    assert view.run("return deed(0)") == "go"
+    assert view.find("#news").text == "Start in s. No sample is the most likely one."
+    view.find("#step").click()
+    view.find("#step").click()
+    assert "Most likely: sample " in view.find("#news").text
+
+
 def test_twenty_thousand_nodes(view):
     model = rue.domains.Disaster(width=8, height=8, seed=1).sample(15, seed=1)
     policy = counting(model, 320)

@@ -88,7 +88,7 @@ BAD = {
     "empty.csv": ("", "empty.csv: unknown column 'state'"),
     "state.csv": ("state,action\n(h=99),finish\n", "state.csv: line 2: unknown state '(h=99)'"),
     "action.csv": ('state,action\n"(h=0, d=0)",treatmnt 1\n', "unknown action 'treatmnt 1'; did you mean 'treatment"),
-    "few.csv": ('state,action\n"(h=0, d=0)",treatment 1\n', "sum to 0; expected 1; 139 nodes are off in all"),
+    "few.csv": ('state,action\n"(h=0, d=0)",treatment 1\n', "sum to 0; expected 1; 119 nodes are off in all"),
     "half.json": ("{", "half.json: it is no JSON"),
     "other.json": ("{}", "other.json: it is JSON of something else"),
     "text.rue": ("text", "text.rue: it is no rue file"),

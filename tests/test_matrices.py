@@ -113,6 +113,46 @@ def test_steps_in_tables_of_gymnasium():
     assert figures(rue.from_gymnasium(table, horizon=2, discount=0.5)) == pytest.approx([2 + 0.25 * 2])
 
 
+@pytest.mark.parametrize("ending", [".npz", ".mat"])
+def test_names_and_weights_of_others(ending, tmp_path):
+    path = tmp_path / f"m{ending}"
+    names = {"states": ["bush", "rare", "gone"], "actions": ["burn", "rest"], "samples": ["Ana", "Ben"]}
+    both = np.stack([P, OTHER])
+    if ending == ".npz":
+        np.savez(path, P=both, R=R, weight=[1, 3], **names)
+    else:
+        cells = {name: np.array(values, object) for name, values in names.items()}
+        scipy.io.savemat(path, {"P": np.moveaxis(both, (0, 1), (3, 2)), "R": R, "weight": [1, 3], **cells})
+    assert_same(rue.load(path), rue.from_matrices(both, R, weight=[1, 3], **names))
+    np.savez(tmp_path / "n.npz", P=P, R=R, states=3, actions=[1.0, 2.0])  # numbers are no names
+    assert rue.load(tmp_path / "n.npz").graph.state_label is None
+
+
+@pytest.mark.parametrize("ending", [".npz", ".mat"])
+def test_a_horizon_with_terminal_rewards_is_plain_backward_induction(ending, tmp_path):
+    """Also in a state that only loops, which is a goal elsewhere; of names, shapes and axes as each format has them."""
+    paid, end = np.array([[5.0, -3], [2, 0], [0, 0]]), np.array([[1.0, 2, 40], [0, 0, 7]])
+    both = np.stack([P, OTHER])
+    value = end.copy()
+    for _ in range(4):
+        best = paid.T + 0.9 * np.einsum("kast,kt->kas", both, value)
+        best[:, 1, 1] = -np.inf
+        value = best.max(axis=1)
+    model = rue.from_matrices(both, paid, horizon=4, terminal=end, discount=0.9, states=["a", "b", "end"])
+    optimal = rue.evaluate(model, rue.solve(model, rue.Average()).policy).optimal
+    assert optimal == pytest.approx(value[:, 0])
+    assert model.graph.state_name(0) == "a at 0"
+    path = tmp_path / f"m{ending}"
+    arrays = {"P": both, "R": paid, "horizon": 4, "terminal": end, "discount": 0.9}
+    if ending == ".npz":
+        np.savez(path, **arrays)
+    else:
+        scipy.io.savemat(path, arrays | {"P": np.moveaxis(both, (0, 1), (3, 2)), "terminal": end.T})
+    assert np.array_equal(rue.load(path).cost, model.cost)
+    alone = rue.from_matrices(P, -paid, horizon=1, terminal=end[0])
+    assert rue.evaluate(alone, rue.solve(alone, rue.Average()).policy).optimal == pytest.approx([max(-5 + 21, 3 + 40)])
+
+
 def test_tables_of_gymnasium():
     gymnasium = pytest.importorskip("gymnasium")
     lakes = [gymnasium.make("FrozenLake-v1", is_slippery=slippery) for slippery in (False, True)]
@@ -306,6 +346,16 @@ WRONG = {
     "no square": ({"P": P[:, :2], "R": R}, "P[0] has shape (2, 3); expected states × states"),
     "words": ({"P": np.array([[["a"]]]), "R": R}, "P[0] is no matrix of numbers"),
     "not finite": ({"P": np.where(P == 0.5, np.nan, P), "R": R}, "P[0] has numbers that are not finite"),
+    "axes of R": (
+        {"P": np.moveaxis(np.stack([P] * 4), (0, 1), (3, 2)), "R": R},
+        "expected states × states as the last axes; the shape of P is (3, 3, 2, 4), with states first, as in R",
+    ),
+    "too few names": ({"P": P, "R": R, "states": ["a", "b"]}, "there are 2 names of states; expected 3"),
+    "a name twice": ({"P": P, "R": R, "actions": ["a", "a"]}, "'a'"),
+    "too many weights": (
+        {"P": P, "R": R, "weight": [1.0, 2.0]},
+        "weight has shape (2,); expected one number for each of 1 samples",
+    ),
     "a row that does not sum to one": ({"P": P * 0.9, "R": R}, "sum to 0.9; expected 1"),
     "a negative probability": ({"P": P * -1, "R": R}, "expected 0 to 1"),
     "rewards of another shape": ({"P": P, "R": np.zeros((4, 4))}, "R has shape (4, 4); expected [3], [3, 2] or"),
@@ -314,6 +364,12 @@ WRONG = {
     "a wrong initial state": ({"P": P, "R": R, "initial": 7}, "initial 7 is out of range"),
     "objects": ({"P": np.array([None, 1]), "R": R}, "it cannot be read"),
     "two discounts": ({"P": P, "R": R, "discount": [0.5, 0.9]}, "discount has 2 numbers; expected one"),
+    "half a horizon": ({"P": P, "R": R, "horizon": 2.5}, "horizon is 2.5; expected a whole number, 1 or more"),
+    "terminal rewards of others": (
+        {"P": P, "R": R, "horizon": 2, "terminal": [1.0]},
+        "terminal has shape (1,); expected (3,)",
+    ),
+    "terminal rewards alone": ({"P": P, "R": R, "terminal": [1.0] * 3}, "terminal is given without a horizon"),
     "half a state": ({"P": P, "R": R, "initial": 0.5}, "initial is 0.5; expected"),
     "too few samples of rewards": (
         {"P": np.stack([P] * 3), "R": np.zeros((2, 2, 3, 3))},

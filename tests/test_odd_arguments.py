@@ -223,6 +223,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "actions": ["go"], "samples": ["dry"], "weight": [1.0],
         },
     ),
+    "from_matrices with a horizon": (
+        rue.from_matrices,
+        {"P": [[[0.0, 1.0], [0.0, 1.0]]], "R": [1.0, 0.0], "horizon": 2, "terminal": [1.0, 2.0]},
+    ),
     "from_gymnasium": (
         rue.from_gymnasium,
         {"envs": [{0: {0: [(1.0, 0, -1.0, True)]}}], "discount": 0.5, "initial": 0, "samples": ["dry"]},

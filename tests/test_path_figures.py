@@ -71,6 +71,10 @@ def test_a_graph_has_a_box_for_each_node_and_an_arrow_for_each_outcome():
     mixed = rue.Policy.from_weights(HALL.graph, [0.25, 0.75, 1.0, 0.0, 1.0])
     assert "hall\nwalk 25%\ncall 75%" in words(draw_graph(HALL, mixed))
     assert len(draw_graph(HALL, two_attics()).findobj(FancyBboxPatch)) == 3
+    room = rue.Builder().add("s", "go", {"t": 1.0}).add("t", "stay", {"t": 0.5, "end": 0.5}).goal("end").build()
+    rows = ("0,s,go,0.5,1,1", "0,s,go,0.5,2,1", "1,t,stay,1,2 3,0", "2,t,stay,1,1 3,0", "3,end,,,,0")
+    text = "\n".join(["node,state,action,probability,next,start", *rows])
+    assert "s\ngo |" in words(draw_graph(room, rue.Policy.from_csv(text, room)))  # two entries of one action
 
 
 def test_a_large_policy_is_no_graph():

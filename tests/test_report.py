@@ -390,6 +390,18 @@ def test_regrets_are_bars_for_few_samples(rescue):
     assert "max ∞" in words(draw_regrets(model, {"average": other}))
 
 
+def test_words_beside_bars_are_clear_of_a_long_legend_and_of_long_names():
+    names = [f"progress {k}, effect {k}, harm {k}, a long name" for k in range(8)]
+    builder = rue.Builder(names, discount=0.9)
+    model = builder.add("a", "go", {"a": 0.9, "b": 0.1}, reward=1.0).goal("b").build()
+    figure = draw_regrets(model, {f"a method with a name {i}": np.ones(8) for i in range(5)}, bound=0.5)
+    figure.draw_without_rendering()
+    (axes,), (legend,) = figure.axes, figure.legends
+    words, box = axes.yaxis.label.get_window_extent(), legend.get_window_extent()
+    assert words.y1 <= box.y0 and words.y0 >= 0
+    assert axes.get_window_extent().height > 0.9 * words.height
+
+
 def test_many_methods_are_coloured_cells(rescue):
     model, solution = rescue
     regrets = {f"method {i}": np.asarray(solution.regret) * (8 - i) for i in range(7)}
@@ -496,6 +508,8 @@ def test_bounds_are_the_trace(rescue):
     assert axes.get_title("left") == f"ours: {solution.status.value}" and axes.get_ylabel() == "regret"
     assert figure.axes[1].get_ylabel() == "mean cost" and figure.axes[1].get_xlabel() == "seconds"
     assert f"{solution.max_regret.upper:.3g}" in words(figure)
+    proved = replace(solution, objective=rue.Interval(0.4758, 0.6))  # what is written is proved as well
+    assert "0.475" in words(draw_bounds({"ours": proved}))
     with pytest.raises(rue.BadInput, match="no solutions"):
         draw_bounds({})
     with pytest.raises(rue.BadInput, match=r"ours is a Policy; expected a rue\.Solution"):

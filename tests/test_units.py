@@ -326,8 +326,8 @@ def test_a_builder_refuses_two_kinds_of_figures():
         farm().goal("rich2").avoid("pit").build()
     with pytest.raises(rue.BadInput, match="the end in state 'barn' has a figure"):
         farm().terminal("barn", reward=1).build()
-    with pytest.raises(rue.BadInput, match="the end in state 'sold' has a figure, and it is a goal, which ends"):
-        farm().add("poor", "sell", {"sold": 1.0}).goal("sold").terminal("sold", reward=9).build()
+    with pytest.raises(rue.BadInput, match="the end in state 'lost' has a figure, and the state is a goal"):
+        farm().add("poor", "sell", {"lost": 1.0}).goal("lost").terminal("lost", reward=1).build()
     with pytest.raises(rue.BadInput, match="shifted already"):
         farm().build().with_discount(0.9)
     with pytest.raises(rue.BadInput, match="the units are a dict"):

@@ -134,6 +134,10 @@ def test_a_table_by_hand_is_a_stationary_policy(tmp_path):
     assert rue.evaluate(model, rue.load(path, model)).value == pytest.approx([3.0, 3.0])
     path.write_text("\ufeffstate,action,probability\nhall,call,0.25\nhall,walk,0.75\ndoor,walk,\n", encoding="utf-8")
     assert rue.load(path, model=model).weight.tolist() == [0.25, 0.75, 1.0]
+    path.write_text("state,action\nhall,call\n", encoding="utf-8")  # the door has one action
+    assert rue.evaluate(model, rue.load(path, model)).value == pytest.approx([3.0, 3.0])
+    lasting = two_rooms(discount=0.9)  # and so has the goal, where the discount goes on
+    assert rue.evaluate(lasting, rue.load(path, lasting)).value == pytest.approx([3.0, 3.0])
 
 
 BAD_TEXT = {
@@ -145,9 +149,9 @@ BAD_TEXT = {
     "not there": ("p.csv", "state,action\ndoor,call\n", True, "line 2: state door has no action 'call'; expected one"),
     "a state left out": (
         "p.csv",
-        "state,action\nhall,call\n",
+        "state,action\ndoor,walk\n",
         True,
-        "node 1 (state door) sum to 0; expected 1; 1 node",
+        "node 0 (state hall) sum to 0; expected 1; 1 node",
     ),
     "half": ("p.csv", "state,action,probability\nhall,call,0.5\ndoor,walk,1\n", True, "sum to 0.5; expected 1"),
     "in words": ("p.csv", "state,action,probability\nhall,call,often\n", True, "probability is 'often'; expected a"),

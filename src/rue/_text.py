@@ -68,6 +68,11 @@ def distinct(names: Iterable[str]) -> list[str]:
     return list(found)
 
 
+def quoted(name: str) -> str:
+    """Return a name for a list or a sentence: in quotes if it has commas."""
+    return f'"{name}"' if "," in name else name
+
+
 def listed(names: Sequence[str], most: int | None = None) -> str:
     """Return `a, b and c`; if there are more than `most`, the first ones and the number of the others."""
     if most is not None and len(names) > most:

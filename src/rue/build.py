@@ -188,11 +188,11 @@ class Builder:
         unknown = [name for name in self._terminal if name not in self._state]
         if unknown:
             raise BadInput(f"the end in state {unknown[0]!r} has a figure; expected a state of the model")
-        ended = [name for name, figure in self._terminal.items() if self._state[name] in self._goals and figure.any()]
+        ended = [name for name in self._terminal if self._state[name] in self._goals and self._terminal[name].any()]
         if ended:
             raise BadInput(
-                f"the end in state {ended[0]!r} has a figure, and it is a goal, which ends an episode before; expected "
-                "the figure with the step to it, or an action that stays there"
+                f"the end in state {ended[0]!r} has a figure, and the state is a goal, where the episode has ended "
+                "before; expected the figure in the steps into it, or an action that stays in place of the goal"
             )
         return np.array([self._terminal.get(name, np.zeros(self._samples)) for name in names]).T
 

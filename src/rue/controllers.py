@@ -91,9 +91,9 @@ def merged(policy: Policy) -> Policy:
     """Return the policy with one node for all that do the same for ever, and without those that it cannot reach.
 
     Of each block the first node stays, and so does the order. Start nodes that are merged add up their weights.
-    Entries of one choice and one weight at a node are compared in their order.
+    Entries of one choice and one weight at a node are compared in their order. Those that do the same become one.
     """
-    policy = trimmed(policy)
+    policy = _joined(trimmed(policy))
     label, labels = _labels(policy)
     owner = np.repeat(np.arange(policy.nodes), np.diff(policy.next_ptr[policy.entry_ptr]))
     blocks, count = _partition(policy.node_state, policy.graph.states)
@@ -103,7 +103,31 @@ def merged(policy: Policy) -> Policy:
     if node.size == policy.nodes and start.size == policy.start_node.size:
         return policy
     start_weight = np.bincount(start_block, weights=policy.start_weight)
-    return _kept(policy, node, place, place[policy.start_node[start]], start_weight)
+    small = _kept(policy, node, place, place[policy.start_node[start]], start_weight)
+    joined = _joined(small)
+    return small if joined is small else merged(joined)  # nodes may do the same now
+
+
+def _joined(policy: Policy) -> Policy:
+    """Return the policy with one entry for those of a node that have one choice and the same next nodes."""
+    owner, choice = policy.entry_node, policy.choice
+    order = np.lexsort((choice, owner))
+    alike = np.flatnonzero(~_changes(owner[order], choice[order]))  # with the one before it
+    weight, kept = policy.weight.copy(), np.ones(choice.size, bool)
+    first: dict[tuple[int, int, bytes], int] = {}
+    for entry in np.sort(order[np.union1d(alike - 1, alike)]).tolist():
+        following = policy.next_node[policy.next_ptr[entry] : policy.next_ptr[entry + 1]]
+        same = first.setdefault((int(owner[entry]), int(choice[entry]), following.tobytes()), entry)
+        if same != entry:
+            weight[same] += weight[entry]
+            kept[entry] = False
+    if kept.all():
+        return policy
+    entry = np.flatnonzero(kept)
+    following = policy.next_node[ranges(policy.next_ptr[entry], np.diff(policy.next_ptr)[entry])]
+    count = np.bincount(owner[entry], minlength=policy.nodes)
+    part = (policy.node_state, count, choice[entry], np.minimum(weight[entry], 1.0), following)
+    return put_together(policy.graph, [part], policy.start_node, policy.start_weight)
 
 
 def _grouped(key: Array, keys: int) -> tuple[Array, Array]:

@@ -26,7 +26,7 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._check import index_array
-from rue._text import listed
+from rue._text import listed, quoted
 from rue.model import UMDP, Graph, check_model, check_same_graph
 from rue.policy import Policy, check_policy
 from rue.structure import jointly_proper, proper_in, reaching_goal, robustly_proper, visited_states
@@ -137,7 +137,7 @@ class Diagnosis:
         return [self.model.sample_name(k) for k in samples]
 
     def _listed_samples(self, samples: Sequence[int]) -> str:
-        return f"sample{'' if len(samples) == 1 else 's'} {listed(self._samples(samples), MOST_NAMES)}"
+        return f"sample{'' if len(samples) == 1 else 's'} {listed([*map(quoted, self._samples(samples))], MOST_NAMES)}"
 
     def _lost_in_words(self, lost: Lost) -> str:
         names = self._names(lost)

@@ -29,7 +29,7 @@ import numpy as np
 
 from rue._arrays import Array
 from rue._check import whole_number
-from rue._text import bound_text, listed, number_text, one_line
+from rue._text import bound_text, listed, number_text, one_line, quoted
 from rue.certificate import model_fingerprint
 from rue.diagnosis import MOST_NAMES, Diagnosis, diagnose
 from rue.errors import BadInput
@@ -48,6 +48,8 @@ MOST_OF_BELIEF = 0.999
 USUAL_ENTRIES, MOST_BELIEVED = 5, 12
 # States that are visited less often than this are left out of disagreements.
 LEAST_VISITS = 1e-6
+# Parts of a regret that are smaller than this part of the largest one are rounding.
+ROUNDING = 1e-9
 
 
 class Paid(NamedTuple):
@@ -113,7 +115,13 @@ class Explanation:
         if place is None:
             return ()
         order = np.argsort(-self.paid[:, place], kind="stable")[: self.entries]
-        return tuple(self._paid(int(c), place) for c in order if self.paid[c, place] > 0)
+        return tuple(self._paid(int(c), place) for c in order if self._pays[c, place])
+
+    @property
+    def _pays(self) -> Array:  # [C, J]
+        """Whether what is paid there is more than rounding."""
+        more: Array = self.paid > ROUNDING * self.paid.max(axis=0, initial=0.0)
+        return more
 
     def sections(self) -> dict[str, list[str]]:
         """Return the explanation in sentences, by title."""
@@ -203,7 +211,7 @@ class Explanation:
         return one_line(self.model.graph.action_name(action))
 
     def _names(self, samples: Sequence[int] | Array) -> list[str]:
-        return [one_line(self.model.sample_name(int(k))) for k in samples]
+        return [quoted(one_line(self.model.sample_name(int(k)))) for k in samples]
 
     def _samples(self, samples: Sequence[int] | Array) -> str:
         return f"sample{'' if len(samples) == 1 else 's'} {listed(self._names(samples), MOST_NAMES)}"
@@ -297,7 +305,7 @@ class Explanation:
                 f"{self._action(one.action)}, {number_text(one.visits)} times, costs {number_text(one.gap)} more than "
                 f"{self._action(one.best)}. {self._reason(one)}"
             )
-        payers = int((self.paid[:, place] > 0).sum())
+        payers = int(self._pays[:, place].sum())
         if payers > len(paid):
             rest = regret - math.fsum(one.regret for one in paid)
             lines.append(

@@ -202,6 +202,29 @@ def read_certificate(path: str) -> Certificate:
     return solution.certificate
 
 
+def parse_sample(text: str, model: UMDP) -> int:
+    """Return the number of the only sample that is named."""
+    found = parse_samples(text, model)
+    if len(found) != 1:
+        raise BadInput(f"there are {len(found)} samples; expected one, the true one")
+    return found[0]
+
+
+def parse_samples(text: str, model: UMDP) -> list[int]:
+    """Return the numbers of samples that are called by their names, or by numbers from 0, with commas between them."""
+    known = {model.sample_name(k): k for k in range(model.samples)}
+    if text in known:  # a name may have commas
+        return [known[text]]
+    return [known[name] if name in known else _number_of(name, known) for name in map(str.strip, text.split(","))]
+
+
+def _number_of(name: str, known: Mapping[str, int]) -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise unknown_name("sample", name, known) from None
+
+
 def _known(kind: str, name: str, known: Mapping[str, type[T]], given: Iterable[str]) -> type[T]:
     """Return the class of that name; refuse an unknown name, or a parameter that the class does not have."""
     if name not in known:

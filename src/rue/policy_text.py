@@ -140,6 +140,7 @@ def _read_csv(graph: Graph, columns: Sequence[str], lines: Any) -> Arrays:
             raise BadFile(f"line {lines.line_num}: {error}") from None
     if alone:
         state, begin = {node: node for node in range(graph.states)}, {graph.initial: 1.0}
+        rows += _rows_without_choice(graph, rows)
     elif sorted(state) != list(range(len(state))):
         missing = next(node for node in range(len(state)) if node not in state)
         raise BadFile(f"node {missing} has no row; expected one for each node up to {max(state)}")
@@ -150,6 +151,18 @@ def _read_csv(graph: Graph, columns: Sequence[str], lines: Any) -> Arrays:
         **_arrays([state[node] for node in sorted(state)], rows),
         "start_node": start, "start_weight": [begin[node] for node in start],
     }  # fmt: skip
+
+
+def _rows_without_choice(graph: Graph, rows: Sequence[_Row]) -> list[_Row]:
+    """Return a row for each state that has no row and one action only."""
+    there = np.zeros(graph.states, bool)
+    there[[row.node for row in rows]] = True
+    only = np.flatnonzero(~there & (np.diff(graph.choice_ptr) == 1))
+    choices = graph.choice_ptr[only].tolist()
+    return [
+        _Row(state, choice, 1.0, graph.successor[graph.trans_ptr[choice] : graph.trans_ptr[choice + 1]].tolist())
+        for state, choice in zip(only.tolist(), choices, strict=True)
+    ]
 
 
 def _filled(columns: Sequence[str], lines: Any) -> Iterator[dict[str, str]]:

@@ -95,7 +95,7 @@ def compare(
         comparison.show()
     written = target.write(comparison.write_page)
     if written.file is not None and not as_json:
-        say(f"{written.file}: the same as a page, with maps")
+        say(f"{written.file}: the same as a page{', with maps' if 'grid' in umdp.graph.layout else ''}")
     raise typer.Exit(max(written.tell(), 0 if not not_run and all(map(is_solved, solutions)) else 1))
 
 

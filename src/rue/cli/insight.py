@@ -10,7 +10,7 @@ import rue
 from rue import parsing
 from rue._check import size_text
 from rue._text import one_line
-from rue.cli.options import Json, Model, argument, option
+from rue.cli.options import Avoid, Const, Goal, Json, Model, Reward, argument, file_options, option
 from rue.cli.outputs import PAGES, Target
 from rue.cli.printing import print_json, say
 from rue.cli.progress import ProgressBar
@@ -28,6 +28,10 @@ def explain(
     seconds: Annotated[
         float | None, option(help="Leave out the samples for which these seconds do not suffice.")
     ] = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    avoid: Avoid = None,
+    const: Const = None,
     as_json: Json = False,
 ) -> None:
     """Say why a policy has its regret: which samples matter, where they disagree, and what is paid for.
@@ -36,7 +40,7 @@ def explain(
     samples so far.
     """
     limits = Limits(math.inf if seconds is None else seconds)
-    umdp = parsing.read_model(model)
+    umdp = parsing.read_model(model, file_options(goal, reward, avoid, const))
     found = parsing.read_policy_or_solution(solution, umdp)
     with ProgressBar(as_json, limits.seconds) as progress:
         explanation = rue.explain(umdp, found, entries=entries, limits=limits, progress=progress)
@@ -53,13 +57,17 @@ def explore(
     model: Model,
     solution: SolutionFile,
     output: Annotated[str, option("--output", "-o", metavar="FILE", help="An .html file.")],
+    goal: Goal = None,
+    reward: Reward = None,
+    avoid: Avoid = None,
+    const: Const = None,
 ) -> None:
     """Write a page in which the policy is played step by step, in any sample, with its belief, cost and regret.
 
     The page is one file and needs no network. A large one is announced with its size before it is written.
     """
     target = Target.check(output, "page", PAGES, inputs=[model, solution])
-    umdp = parsing.read_model(model)
+    umdp = parsing.read_model(model, file_options(goal, reward, avoid, const))
     found = parsing.read_policy_or_solution(solution, umdp)
     from rue.explorer import explorer_page  # imports matplotlib
 

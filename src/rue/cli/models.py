@@ -10,7 +10,7 @@ import typer
 import rue
 from rue import parsing
 from rue._check import size_text
-from rue._text import one_line
+from rue._text import one_line, quoted
 from rue.cli.facts import say_diagnosis
 from rue.cli.options import (
     Avoid,
@@ -225,11 +225,11 @@ def _in_words(key: str, value: Any) -> str:
     if key == "weights":
         heaviest = sorted(value, key=lambda name: -value[name])[:HEAVIEST]
         more = f", and {len(value) - HEAVIEST} more" if len(value) > HEAVIEST else ""
-        return ", ".join(f"{one_line(name)}: {number(value[name])}" for name in heaviest) + more
-    if key == "average":
-        return average_in_words(value)
+        return ", ".join(f"{quoted(one_line(name))}: {number(value[name])}" for name in heaviest) + more
     if key == "made_of":
         return _units_in_words(value)
+    if key == "average":
+        return average_in_words(value)
     if key in ("cost_range", "reward_range"):
         return f"{number(value[0])} to {number(value[1])}"
     if key == "proper_policy":

@@ -12,7 +12,7 @@ from rue import parsing
 from rue._check import one_of
 from rue._text import distinct
 from rue.certificate import model_fingerprint
-from rue.cli.options import Model, argument, option
+from rue.cli.options import Avoid, Const, Goal, Model, Reward, argument, file_options, option
 from rue.cli.outputs import PICTURES, Target
 from rue.cli.printing import say
 from rue.cli.progress import ProgressBar
@@ -46,16 +46,22 @@ def plot(
     samples: Annotated[
         str | None,
         option(
-            metavar="0,3|all", help="Samples on the map, one panel each; or the true sample of a belief or trajectory."
+            metavar="0,3|all",
+            help="Samples on the map, by name or number from 0, one panel each; or the true sample of a "
+            "belief or trajectory.",
         ),
     ] = None,
     steps: Annotated[str | None, option(metavar="0,5,10", help="One panel for each time step, in one sample.")] = None,
     episodes: Annotated[int | None, option(help="Of a belief or trajectory; one unless given.")] = None,
     seed: Annotated[int | None, option(help="Fixes the episodes of a belief or trajectory.")] = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    avoid: Avoid = None,
+    const: Const = None,
 ) -> None:
     """Draw a policy on a map or as a graph, its regrets, bounds over time, beliefs, trajectories, or smaller ones."""
     target = Target.check(output, "picture", PICTURES, inputs=[model, *policies])
-    umdp = parsing.read_model(model)
+    umdp = parsing.read_model(model, file_options(goal, reward, avoid, const))
     usual = "map" if len(policies) == 1 and "grid" in umdp.graph.layout else "regret"
     chosen = one_of("kind of picture", kind or usual, KINDS)
     if (chosen != "map" and steps) or (chosen not in ("map", *EPISODES) and samples):
@@ -67,7 +73,8 @@ def plot(
     from rue import report  # imports matplotlib
 
     if chosen in EPISODES:
-        paths = _paths_of(umdp, read_policy(policies[0], umdp), _whole_numbers("samples", samples), episodes, seed)
+        truth = None if samples is None else parsing.parse_samples(samples, umdp)
+        paths = _paths_of(umdp, read_policy(policies[0], umdp), truth, episodes, seed)
         figure = (report.draw_belief if chosen == "belief" else report.draw_trajectory)(paths)
     elif chosen == "graph":
         figure = report.draw_graph(umdp, read_policy(policies[0], umdp))
@@ -85,7 +92,7 @@ def plot(
         figure = report.draw_map(
             umdp,
             read_policy(policies[0], umdp),
-            samples=range(umdp.samples) if samples == "all" else _whole_numbers("samples", samples),
+            samples=_samples_on_map(umdp, samples),
             steps=_whole_numbers("steps", steps),
         )
     written = target.write(lambda path: report.save_figure(figure, path))
@@ -127,6 +134,12 @@ def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[f
         if proof is not None and proof.objective == "regret" and proof.fingerprint == model_fingerprint(model):
             bound = max(bound, proof.bound)
     return regrets, bound or None
+
+
+def _samples_on_map(model: UMDP, text: str | None) -> Sequence[int] | None:
+    if text is None:
+        return None
+    return range(model.samples) if text == "all" else parsing.parse_samples(text, model)
 
 
 def _whole_numbers(name: str, text: str | None) -> list[int] | None:

@@ -216,62 +216,80 @@ def verify(
     model: Model,
     solution: Annotated[str, typer.Argument(metavar="SOLUTION", help="A .rue file with a solution.")],
     block: Block = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    avoid: Avoid = None,
+    const: Const = None,
     as_json: Json = False,
 ) -> None:
     """Check the proof in a solution that no policy of any kind is better than its bound.
 
     Of samples in blocks only those are drawn that the proof is about; the size of the blocks is that of the solution.
     """
-    umdp, certificate = parsing.read_model_or_source(model, block), parsing.read_certificate(solution)
+    umdp = parsing.read_model_or_source(model, block, file_options(goal, reward, avoid, const))
+    certificate = parsing.read_certificate(solution)
+    about = {"model": model, "solution": solution, "objective": certificate.objective, "points": certificate.points}
+    about |= {} if certificate.tail is None else {"tail": certificate.tail}
     try:
         proved = rue.verify(umdp, certificate)
     except rue.NotProved as error:
         complain(f"{solution}: {error}")
+        if as_json:
+            print_json({**about, "proved": False, "reason": str(error)})
         raise typer.Exit(1) from None
     if certificate.objective == "cost":
         proved = umdp.units.figure(proved)
     if as_json:
-        facts = {"objective": certificate.objective, "bound": proved, "points": certificate.points}
-        print_json({"model": model, "solution": solution, **facts})
+        print_json({**about, "proved": True, "bound": proved})
         return
-    least = f"below {at_least(proved)}"
-    what = {"regret": f"max regret {least}", "cost": f"{umdp.units.measures('worst-case cost')} {least}"}[
-        certificate.objective
-    ]
-    if certificate.objective == "cost" and umdp.units.reward:
-        what = f"{umdp.units.measures('worst-case cost')} above {number(proved)}"
-    say(f"proved: no policy has a {what} ({certificate.points} points, checked again)")
+    is_reward = certificate.objective == "cost" and umdp.units.reward
+    limit = f"above {number(proved)}" if is_reward else f"below {at_least(proved)}"
+    figure = _proved_figure(umdp, certificate)
+    say(f"proved: no policy has a {figure} {limit} ({certificate.points} points, checked again)")
+
+
+def _proved_figure(model: UMDP | Source, certificate: rue.Certificate) -> str:
+    """Return what a certificate bounds, in words."""
+    if certificate.tail is None:
+        return "max regret" if certificate.objective == "regret" else model.units.measures("worst-case cost")
+    mean = "mean regret" if certificate.objective == "regret" else f"mean {model.units.value_name}"
+    return mean if certificate.tail == 1 else f"{mean} in the worst {100 * certificate.tail:g} %"
 
 
 def simulate(
     model: Model,
     policy: PolicyFile,
-    sample: Annotated[int, option(help="Which sample is the truth.")],
+    sample: Annotated[str, option(metavar="SAMPLE", help="Which sample is the truth: its name, or its number from 0.")],
     seed: Annotated[int, option(help="Fixes the episodes.")],
     episodes: Annotated[int, typer.Option(help="How many episodes.")] = 1000,
     max_steps: Annotated[int, typer.Option(help="Cut an episode off after this number of steps.")] = 1_000_000,
     paths: Annotated[
         str | None, option(metavar="FILE", help="Also write each step to a .csv file: state, action, cost, beliefs.")
     ] = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    avoid: Avoid = None,
+    const: Const = None,
     as_json: Json = False,
 ) -> None:
     """Run a policy in one sample, and compare its mean cost with the exact value."""
     target = Target.check(paths, "table of paths", (".csv",), inputs=[model, policy])
-    umdp = parsing.read_model(model)
+    umdp = parsing.read_model(model, file_options(goal, reward, avoid, const))
     controller = read_policy(policy, umdp)
+    truth = parsing.parse_sample(sample, umdp)
     runs = rue.simulate(
-        umdp, controller, sample=sample, episodes=episodes, seed=seed, max_steps=max_steps, paths=paths is not None
+        umdp, controller, sample=truth, episodes=episodes, seed=seed, max_steps=max_steps, paths=paths is not None
     )
     written = target.write(lambda path: write_text(path, runs.paths.to_csv() if runs.paths else ""))
     low, high = runs.interval
     facts: dict[str, Any] = {
-        "sample": umdp.sample_name(sample),
+        "sample": umdp.sample_name(truth),
         "episodes": episodes,
         "figure": umdp.units.value_name,
         "mean_cost": runs.mean,
         "interval": [low, high],
         "level": runs.level,
-        "exact_cost": float(rue.evaluate(umdp, controller).value[sample]),
+        "exact_cost": float(rue.evaluate(umdp, controller).value[truth]),
         "mean_steps": float(runs.steps.mean()),
         "cut_off": int((~runs.reached).sum()),
     }
@@ -296,7 +314,7 @@ def _print_solution(model: UMDP | Source, solution: Solution, facts: Mapping[str
     print_facts({
         "max regret": f"{number(solution.max_regret.upper)} in sample {one_line(names[worst])}",
         "any policy": bound if solution.certificate is not None else "nothing is proved about other policies",
-        "gap": percent_text(solution.gap),
+        "gap": percent_text(solution.gap) + ("" if solution.measures == "regret" else " of the max regret"),
         **({"average": average_in_words(facts["average"])} if "average" in facts else {}),
         "mean regret": f"{number(solution.mean_regret)}, {tail}",
         "quantiles": quantiles,
@@ -337,7 +355,8 @@ def _print_verdict(facts: Mapping[str, Any], *, knowledge: bool) -> None:
         say(f"Values and regrets are averages {average_in_words(facts['average'])}.")
     if knowledge:
         say(
-            f"To know the true sample would save {number(facts['value_of_perfect_information'])} on average, the mean "
-            "regret; to know whether it is a certain one, at least what the last column says."
+            f"To know the true sample would save {number(facts['value_of_perfect_information'])} on average compared "
+            "with this policy, its mean regret (the EVPI, if no policy has less); to know whether it is a certain one, "
+            "at least what the last column says."
         )
     say_diagnosis(facts["diagnosis"])

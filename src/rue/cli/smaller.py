@@ -8,7 +8,7 @@ import typer
 import rue
 from rue import parsing
 from rue._text import percent_text
-from rue.cli.options import Json, Model, Output, option
+from rue.cli.options import Avoid, Const, Goal, Json, Model, Output, Reward, file_options, option
 from rue.cli.outputs import Target
 from rue.cli.printing import at_least, complain, number, print_facts, print_json, say
 from rue.cli.progress import ProgressBar
@@ -30,6 +30,10 @@ def simplify(
         float | None, option(help="Count the mean regret over the worst part of this size, not the max regret.")
     ] = None,
     seconds: Annotated[float | None, option(help="Stop after these seconds with the smallest policy so far.")] = None,
+    goal: Goal = None,
+    reward: Reward = None,
+    avoid: Avoid = None,
+    const: Const = None,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
@@ -45,7 +49,7 @@ def simplify(
         check_tail(tail)
     limits = Limits(math.inf if seconds is None else seconds)
     target = Target.check(output, "policy", endings(Policy), inputs=[model, policy])
-    umdp = parsing.read_model(model)
+    umdp = parsing.read_model(model, file_options(goal, reward, avoid, const))
     given = parsing.read_policy_or_solution(policy, umdp)
     large = given.policy if isinstance(given, Solution) else given
     with ProgressBar(as_json, limits.seconds) as progress:

@@ -127,7 +127,8 @@ function show() {
 }
 function sentence(now, belief, state) {
   const likely = belief.indexOf(Math.max(...belief)), steps = episode.places.length - 1;
-  const known = `Most likely: sample ${facts.samples[likely]} (${share(belief[likely])}).`;
+  const known = belief.filter((one) => one > belief[likely] - 1e-9).length > 1 ? "No sample is the most likely one."
+    : `Most likely: sample ${facts.samples[likely]} (${share(belief[likely])}).`;
   const begin = now.said ? `Step ${steps}: ${now.said}.` : `Start in ${state}.`;
   if (!episode.ended) return `${begin} ${known}`;
   return `${begin} Goal after ${steps} steps: ${facts.unit} ${text(now.cost)}, regret ${text(now.paid[episode.sample])}. ${known}`;
@@ -405,7 +406,7 @@ function drawBoxes(box, columns, joins, words) {
   const here = columns.flat().find((one) => one.kind.includes("now"));
   if (here) box.scrollTo(here.x - box.clientWidth / 3, here.y - box.clientHeight / 2);
 }
-const deed = (node) => isGoal(node) ? "goal" : entriesOf(node).map((one) => one.action).join(" or ");
+const deed = (node) => isGoal(node) ? "goal" : [...new Set(entriesOf(node).map((one) => one.action))].join(" or ");
 function drawNear() {
   const now = episode.now.node, ahead = new Map();
   const past = episode.places.slice(-3).map(({ node }) => ({ name: facts.states[stateOf(node)], does: deed(node), kind: "past" }));

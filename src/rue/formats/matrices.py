@@ -4,8 +4,8 @@
 means that there is no such action in that state. `R` is a vector [S], a matrix [S, A], or a matrix [S, S] for each
 action as `P` has it. States that only loop, at no reward, are goals. `.npz` files have arrays `P` [A, S, S] or
 [K, A, S, S] and `R`; `.mat` files have them in MATLAB's order, [S, S, A] or [S, S, A, K], or cells of sparse matrices.
-Both may have a `discount`, a `horizon` with `terminal` rewards [S], and `initial`, the number of the initial state,
-which counts from 1 in `.mat` files.
+Both may have a `discount`, a `horizon` with `terminal` rewards, names of `states`, `actions` and `samples`, the
+`weight` of each sample, and `initial`, the number of the initial state, which counts from 1 in `.mat` files.
 """
 
 import json
@@ -63,9 +63,9 @@ def from_matrices(
 
     `P[a]` is S × S, dense or sparse (scipy); for several samples, `P[k][a]`. `R` is [S], [S, A], or `R[a]` S × S; for
     several samples a list of these, or one for all. A row of zeros means that there is no such action in that state.
-    States that only loop at no reward are goals. Without a `discount` below 1, or a `horizon`, which is a number of
-    steps, rewards must be 0 or less. `terminal[S]` or `[K,S]` is the reward of the state where the horizon ends. With
-    `average`, results are averages per step in the long run (see `UMDP.from_dense`), and there are no goals.
+    States that only loop at no reward are goals. Rewards must be 0 or less without a `discount` below 1 or a `horizon`,
+    a number of steps. `terminal[S]`, or `[K,S]`, is the reward of the state where the horizon ends. With `average`,
+    results are averages per step in the long run (see `UMDP.from_dense`). With these two there are no goals.
     """
     label: dict[str, Any] = {
         "state_label": labels("state", states),
@@ -244,6 +244,12 @@ def _depth(value: Any) -> int:
 def _flat(name: str, P: Any, R: Any, per_sample: bool = False) -> Flat:
     """Return flat arrays, with rewards for costs; `per_sample` says that `R` is surely a list of samples."""
     depth = _depth(P)
+    shape = np.shape(P) if isinstance(P, np.ndarray) else ()
+    if len(shape) == depth in (3, 4) and shape[0] == shape[1] and shape[-2] != shape[-1]:
+        raise BadInput(
+            f"{name}{'[0]' * (depth - 2)} has shape {shape[-2:]}; expected states × states as the last axes; the "
+            f"shape of {name} is {shape}, with states first, as in R and MATLAB"
+        )
     if depth not in (3, 4):
         raise BadInput(f"{name} has {depth} axes; expected {name}[action] or {name}[sample][action], each a matrix")
     table = [list(own) for own in ([P] if depth == 3 else P)]
@@ -327,13 +333,13 @@ def read_matrices(path: Path, model: object) -> UMDP:
         if NAMES in found:
             names = parse_names(str(path), str(np.asarray(found[NAMES]).ravel()[0]))
         start = one_index("initial", _whole(_one_number(found, "initial", 0.0)), states)
-        flat = replace(flat, initial=start, **label_fields(names))
+        flat = replace(flat, initial=start, **label_fields({**_names_in(found), **names}))
         discount = _one_number(found, "discount", 1.0)
         _check_discount(discount)
-        flat = put_together([Part(str(path), flat, goals_of(str(path), names, states))])
         horizon = _whole(_one_number(found, "horizon", 0.0)) if "horizon" in found else None
-        last = np.ravel(found["terminal"]) if "terminal" in found else None
-        return model_from_rewards(str(path), flat, discount, ours=names, horizon=horizon, terminal=last)
+        terminal = number_array("terminal", found["terminal"]) if "terminal" in found else None
+        flat = put_together([Part(str(path), flat, goals_of(str(path), names, states))])
+        return model_from_rewards(str(path), flat, discount, ours=names, horizon=horizon, terminal=terminal)
     except BadFile:
         raise
     except (BadInput, TypeError, ValueError) as error:
@@ -348,9 +354,21 @@ def _one_number(found: Mapping[str, Any], name: str, default: float) -> float:
     return float(values.ravel()[0])
 
 
-def _whole(number: float) -> Any:
-    """Return a number as an int if it is a whole one; others are refused later."""
-    return int(number) if number.is_integer() else number
+def _names_in(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return names and weights that somebody else gave: arrays or cells of text, and an array of numbers."""
+    names: dict[str, Any] = {}
+    for kind in ("state", "action", "sample"):
+        given = np.asarray(found.get(f"{kind}s"))
+        if given.dtype.kind == "U" or (given.dtype == object and given.ndim):
+            names[f"{kind}_label"] = given.ravel().tolist()
+    if "weight" in found:
+        names["weight"] = number_array("weight", found["weight"]).ravel()
+    return names
+
+
+def _whole(value: float) -> int:
+    """Return a number of a file as a whole one, if it is; others are refused where they are used."""
+    return int(value) if value.is_integer() else cast(int, value)
 
 
 def _load_npz(path: Path) -> dict[str, Any]:
@@ -368,6 +386,8 @@ def _from_matlab(variables: Mapping[str, Any]) -> dict[str, Any]:
     found |= {name: _with_actions_first(found[name]) for name in ("P", "R") if name in found}
     if "initial" in found:
         found["initial"] = found["initial"] - 1
+    if "terminal" in found:
+        found["terminal"] = np.asarray(found["terminal"]).squeeze().T
     return found
 
 

@@ -33,15 +33,16 @@ def model_from_rewards(
 ) -> UMDP:
     """Return the model of a problem whose `cost` holds rewards (sign −1) or costs (1); its `units` say what was done.
 
-    A discount of 1 is none. With `average` it is one of averages per step, where goals stay; so they do where a
-    `horizon` has `terminal` figures, which they have too. `where` names the file in messages. `ours` is what rue wrote
-    about the model, if it did.
+    A discount of 1 is none. With `average` it is one of averages per step, with `horizon` one of a number of steps and
+    `terminal` figures; in both, goals have an action that stays. `where` names the file in messages. `ours` is what rue
+    wrote about the model, if it did.
     """
     cost = flat.cost if sign == 1 else 0.0 - flat.cost  # no negative zeros
     factor = None if discount is None or discount == 1 else discount
     lowest = float(cost.min(initial=0.0))
-    endless = factor is not None or horizon is not None or is_wanted(average)
-    if lowest < 0 and not endless:
+    stays = horizon is not None or is_wanted(average)
+    other = factor is not None or stays or terminal is not None  # arrays are made of these
+    if lowest < 0 and not other:
         choice, sample = (int(i) for i in np.argwhere(cost == lowest)[0])
         state = int(np.searchsorted(flat.choice_ptr, choice, side="right")) - 1
         name = str(state) if flat.state_label is None else flat.state_label[state]
@@ -54,11 +55,11 @@ def model_from_rewards(
     try:
         units = Units(**ours.get("units") or {}) if ours else Units(reward=sign == -1)
         units = units if flat.units == PLAIN else flat.units  # those of a probability
-        if not endless:  # else other arrays are made of them
+        if not other:
             flat = replace(flat, successor=read_only(flat.successor.astype(np.int32, copy=False)))
             flat = replace(flat, prob=read_only(np.ascontiguousarray(flat.prob)))  # the model shares them
         flat = replace(flat, cost=cost, units=units)
-        flat = let_goals_wait(flat, 0.0) if is_wanted(average) or terminal is not None else flat
+        flat = let_goals_wait(flat, 0.0) if stays else flat
         return UMDP.from_flat(flat, factor, horizon, terminal, average=average)
     except TypeError:
         raise BadFile(f"{where}: the units are damaged; expected those that rue writes") from None

@@ -185,9 +185,12 @@ def _words(policy: Policy, node: int) -> str:
     """Return the state of a node and what is done there, with probabilities unless it is certain."""
     graph = policy.graph
     lines = [short_line(graph.state_name(int(policy.node_state[node])), LONGEST_NAME)]
+    chances: dict[int, float] = {}  # two entries of one action may go on at different nodes
     for entry in range(policy.entry_ptr[node], policy.entry_ptr[node + 1]):
-        name = short_line(graph.action_name(int(graph.action[policy.choice[entry]])), LONGEST_NAME)
-        chance = float(policy.weight[entry])
+        action = int(graph.action[policy.choice[entry]])
+        chances[action] = chances.get(action, 0.0) + float(policy.weight[entry])
+    for action, chance in chances.items():
+        name = short_line(graph.action_name(action), LONGEST_NAME)
         lines.append(name if chance > 1 - style.SURE else f"{name} {style.share_text(chance)}")
     return "\n".join(lines)
 
@@ -203,7 +206,7 @@ def _unfold(model: UMDP, policy: Policy) -> tuple[list[list[int]], list[tuple[in
         if len(seen) > MOST_NODES:
             raise BadInput(
                 f"the policy has {policy.nodes} nodes, and more than {MOST_NODES} are reached; expected at most "
-                f"{MOST_NODES} for a graph, as of a smaller policy"
+                f"{MOST_NODES} for a graph; rue.simplify makes policies smaller"
             )
         following: dict[int, None] = {}
         for node in column:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from rue._arrays import Array
 from rue._check import number_array, real_number
-from rue._text import number_text, short_line
+from rue._text import bound_text, number_text, short_line
 from rue.errors import BadInput
 from rue.model import UMDP
 from rue.report import style
@@ -32,6 +32,7 @@ from rue.units import Units
 
 MOST_BARS, MOST_BESIDE = 30, 6
 CELL, HALF = (0.42, 0.27), 0.6  # inches of a coloured cell; from here on its letters are white
+LEAST_HEIGHT, MARGIN = 3.0, 0.8  # inches of the axes of bars, and of what is above and below them besides
 FIRST_SECONDS = 1e-3
 # Smaller values are drawn as 0: relative to the largest known value, and absolute. Solvers reach 0 up to rounding.
 NEGLIGIBLE, LEAST = 1e-9, 1e-12
@@ -61,7 +62,7 @@ def draw_regrets(model: UMDP, regrets: Mapping[str, ArrayLike], *, bound: float 
         return _draw_curves(table, label, top, bound, model.units)
     if len(table) > MOST_BESIDE:
         return _draw_cells(model, table)
-    figure, axes = _bar_axes(model, len(table))
+    figure, axes = _bar_axes(model, list(label.values()), bound)
     width = 0.82 / len(table)
     for number, name in enumerate(table):
         place = np.arange(model.samples) + (number - (len(table) - 1) / 2) * width
@@ -88,16 +89,21 @@ def _checked(model: UMDP, regrets: Mapping[str, ArrayLike]) -> dict[str, Array]:
     return table
 
 
-def _bar_axes(model: UMDP, methods: int) -> tuple[Figure, Axes]:
-    """Return a figure with axes for bars of that many methods."""
+def _bar_axes(model: UMDP, label: list[str], bound: float | None) -> tuple[Figure, Axes]:
+    """Return a figure with axes for bars of methods with these labels; a legend and turned names make it higher."""
     names, title = _sample_names(model)
-    wide = float(np.clip(1.4 + 0.16 * len(names) * (methods + 1), 5.5, 14.0))
-    figure, (axes,) = style.panels(1, 1, (wide, 4.0 + 0.3 * ceil((methods + 1) / 3)))
+    wide = float(np.clip(1.4 + 0.16 * len(names) * (len(label) + 1), 5.5, 14.0))
+    turned = _turned(names)
+    below = 0.7 * max(style.text_width(name, style.SMALL) for name in names) if turned else 0.0  # by sin 45°
+    above = style.legend_height([*label, *([style.bound_label(bound)] if bound is not None else [])], wide)
+    words = f"regret ({regret_words(model.units)} possible)"
+    beside = max(LEAST_HEIGHT, style.text_width(words, style.NORMAL))
+    figure, (axes,) = style.panels(1, 1, (wide, above + beside + below + MARGIN))
     style.plain_axes(axes)
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.set_xticks(range(len(names)), names, **_turned(names))
+    axes.set_xticks(range(len(names)), names, **turned)
     axes.tick_params(axis="x", length=0)
-    axes.set(xlabel=title, ylabel=f"regret ({regret_words(model.units)} possible)")
+    axes.set(xlabel=title, ylabel=words)
     return figure, axes
 
 
@@ -278,8 +284,9 @@ def _write_last_bounds(axes: Axes, last: Array, limits: tuple[float, float]) -> 
     texts = [(upper, style.VERMILION, sides[0]), (lower, style.BLUE, sides[1])]
     for value, colour, side in texts[: 1 if equal else 2]:
         place = seconds, min(max(value, limits[0]), limits[1])
+        text = bound_text(value) if colour == style.BLUE and not equal else number_text(value)  # what is proved
         axes.annotate(
-            number_text(value), place, (7, 0), textcoords="offset points",
+            text, place, (7, 0), textcoords="offset points",
             va=side, color=colour, fontweight="bold", annotation_clip=False,
         )  # fmt: skip
 

@@ -43,6 +43,7 @@ POINTS = 72.0  # in an inch
 PIXELS = 88  # of a page, for an inch of a figure
 NARROW = 4.6  # inches of a legend that a narrow screen shows without scrolling
 LEGEND_HANDLE = 0.8  # inches of a legend entry besides its text
+LEGEND_ROW = 0.25  # inches from row to row
 SURE = 1e-12  # rounding of probabilities
 # No date and no version, so that equal figures are equal bytes.
 METADATA: dict[str, dict[str, None]] = {
@@ -163,6 +164,11 @@ def legend_columns(labels: Sequence[str], inches: float) -> int:
     return 1
 
 
+def legend_height(labels: Sequence[str], wide: float) -> float:
+    """Return the height of the legend of a figure of that width, in inches."""
+    return LEGEND_ROW * math.ceil(len(labels) / legend_columns(labels, min(wide, NARROW)))
+
+
 def add_legend(figure: Figure, panels: Sequence[Axes], place: Place, inches: float = NARROW) -> None:
     """Add one legend of all that the panels show, outside of them and at most that wide."""
     entries = {label: sign for axes in panels for sign, label in zip(*axes.get_legend_handles_labels(), strict=True)}
@@ -174,7 +180,12 @@ def add_bound(line: Callable[..., object], bound: float | None) -> None:
     """Draw a proved lower bound on the max regret of every policy, if there is one, by `axhline` or `axvline`."""
     if bound is not None:
         look = {"color": INK, "linestyle": (0, (5, 2)), "linewidth": 1.2, "zorder": 2.5}
-        line(bound, label=f"every policy's max regret is at least {bound_text(bound)}", **look)
+        line(bound, label=bound_label(bound), **look)
+
+
+def bound_label(bound: float) -> str:
+    """Return what a legend says about a proved lower bound."""
+    return f"every policy's max regret is at least {bound_text(bound)}"
 
 
 def panels(number: int, across: int, size: tuple[float, float], layout: Any = "constrained", **more: Any) -> Panels:
