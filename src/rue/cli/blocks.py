@@ -8,17 +8,25 @@ import numpy as np
 
 import rue
 from rue._text import one_line
-from rue.cli.facts import average_facts, diagnosis_facts, diagnosis_of_policy, say_diagnosis
+from rue.cli.facts import (
+    average_facts,
+    diagnosis_facts,
+    diagnosis_of_policy,
+    sample_facts,
+    say_diagnosis,
+    spread_facts,
+    spread_words,
+)
 from rue.cli.printing import average_in_words, complain, number, print_facts, print_json, print_table
 from rue.cli.progress import ProgressBar
 from rue.judge import Evaluation
 from rue.policy import Policy
+from rue.risk import USUAL_TAIL
 from rue.workers import open_executor
 from rue.worlds import Source
 
 WORST = 20  # samples that are listed
 LEVELS = (0.5, 0.9, 0.99, 0.999)  # of quantiles
-TAIL = 0.1
 
 
 def evaluate_source(
@@ -51,24 +59,16 @@ def _facts(
 ) -> dict[str, Any]:
     """Return an evaluation as `--json` prints it; what sums up is of the samples that were judged."""
     diagnosis = diagnosis_of_policy(source, policy, np.where(verdict.judged, verdict.regret, 0.0).tolist())
-    is_weighted = bool(verdict.weight.min() < verdict.weight.max())
     return {
         "blocks": source.blocks,
         "complete": verdict.complete,
         "judged": int(judged.size),
         "max_regret": known.max_regret,
-        "mean_regret": known.mean_regret,
-        "tail_regret": {f"{TAIL:g}": known.tail(TAIL)},
-        "quantiles": {f"{level:g}": known.quantile(level) for level in LEVELS},
+        **spread_facts(known, USUAL_TAIL, LEVELS),
         "worst_sample": int(judged[known.worst_sample]),
         "error": verdict.error,
         **average_facts(source, float(known.average_error.max())),
-        "samples": [source.sample_name(k) for k in range(source.samples)],
-        **({"weight": verdict.weight.tolist()} if is_weighted else {}),
-        "figure": source.units.value_name,
-        "value": verdict.value.tolist(),
-        "optimal": verdict.optimal.tolist(),
-        "regret": verdict.regret.tolist(),
+        **sample_facts(source, verdict),
         "diagnosis": diagnosis_facts(diagnosis),
     }
 
@@ -82,7 +82,7 @@ def _print_summary(source: Source, facts: Mapping[str, Any], known: Evaluation, 
     print_facts({
         "samples": f"{judged.size} in {source.blocks} blocks; the {len(worst)} worst are listed",
         "max regret": f"{number(known.max_regret)} in sample {one_line(facts['samples'][facts['worst_sample']])}",
-        "mean regret": f"{number(known.mean_regret)}, {number(known.tail(TAIL))} in the worst {100 * TAIL:g} %",
+        "mean regret": f"{number(known.mean_regret)}, {spread_words(facts)[0]}",
         "quantiles": ", ".join(
             f"{100 * level:g} % have at most {number(known.quantile(level))}" for level in LEVELS
         ),

@@ -54,15 +54,23 @@ def verdict_facts(model: UMDP, verdict: Evaluation, tail: float = USUAL_TAIL) ->
         "worst_sample": verdict.worst_sample,
         "error": verdict.error,
         **average_facts(model, float(verdict.average_error.max())),
+        **sample_facts(model, verdict),
+        **({"average_error": verdict.average_error.tolist()} if model.units.average else {}),
+        "value_of_perfect_information": verdict.mean_regret,
+        "value_of_knowing": verdict.value_of_knowing.tolist(),
+    }
+
+
+def sample_facts(model: UMDP | Source, verdict: Evaluation) -> dict[str, Any]:
+    """Return the figures of all samples, and their weights unless these are equal, as `--json` prints them."""
+    is_weighted = bool(verdict.weight.min() < verdict.weight.max())
+    return {
         "samples": [model.sample_name(k) for k in range(model.samples)],
-        **({"weight": verdict.weight.tolist()} if model.is_weighted else {}),
+        **({"weight": verdict.weight.tolist()} if is_weighted else {}),
         "figure": model.units.value_name,
         "value": verdict.value.tolist(),
         "optimal": verdict.optimal.tolist(),
         "regret": verdict.regret.tolist(),
-        **({"average_error": verdict.average_error.tolist()} if model.units.average else {}),
-        "value_of_perfect_information": verdict.mean_regret,
-        "value_of_knowing": verdict.value_of_knowing.tolist(),
     }
 
 
@@ -71,12 +79,14 @@ def average_facts(model: UMDP | Source, error: float) -> dict[str, Any]:
     return {"average": model.units.averages(error)} if model.units.average else {}
 
 
-def spread_facts(found: Solution | Evaluation, tail: float = USUAL_TAIL) -> dict[str, Any]:
+def spread_facts(
+    found: Solution | Evaluation, tail: float = USUAL_TAIL, levels: Sequence[float] = USUAL_LEVELS
+) -> dict[str, Any]:
     """Return the mean, the tail and the quantiles of regrets as `--json` prints them."""
     return {
         "mean_regret": found.mean_regret,
         "tail_regret": {f"{tail:g}": found.tail(tail)},
-        "quantiles": {f"{level:g}": found.quantile(level) for level in USUAL_LEVELS},
+        "quantiles": {f"{level:g}": found.quantile(level) for level in levels},
     }
 
 

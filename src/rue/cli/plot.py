@@ -21,7 +21,7 @@ from rue.given import read_policy
 from rue.model import UMDP
 from rue.policy import Policy
 from rue.simulation import Paths
-from rue.solution import Solution
+from rue.solution import Solution, policy_of
 
 KINDS = ("map", "regret", "bounds", "belief", "trajectory", "graph", "frontier")
 MOST_STEPS = 10_000  # of an episode in a picture
@@ -128,8 +128,7 @@ def _regrets_of(model: UMDP, paths: Sequence[str]) -> tuple[dict[str, Sequence[f
     regrets, bound = {}, 0.0
     for name, path in _names(paths).items():
         thing = parsing.read_policy_or_solution(path, model)
-        policy = thing.policy if isinstance(thing, Solution) else thing
-        regrets[name] = rue.evaluate(model, policy).regret.tolist()
+        regrets[name] = rue.evaluate(model, policy_of(thing)).regret.tolist()
         proof = thing.certificate if isinstance(thing, Solution) else None
         if proof is not None and proof.objective == "regret" and proof.fingerprint == model_fingerprint(model):
             bound = max(bound, proof.bound)

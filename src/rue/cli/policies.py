@@ -62,7 +62,7 @@ from rue.model import UMDP
 from rue.parsing import FileOptions
 from rue.policy import Policy
 from rue.risk import USUAL_TAIL, check_tail
-from rue.solution import Limits, Solution, Solver
+from rue.solution import Limits, Solution, Solver, policy_of
 from rue.solving import solve as run_solver
 from rue.workers import open_executor
 from rue.worlds import Source
@@ -180,7 +180,7 @@ def evaluate(
     check_tail(tail)
     umdp = parsing.read_model_or_source(model, block, file_options(goal, reward, avoid, const))
     given = parsing.read_policy_or_solution(policy, umdp)
-    controller = given.policy if isinstance(given, Solution) else given
+    controller = policy_of(given)
     if jobs is not None or scheduler is not None or isinstance(umdp, Source):
         if test is not None:
             raise BadInput(f"a test is given for {model}, which is judged in blocks; expected one of the two")

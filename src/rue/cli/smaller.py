@@ -16,7 +16,7 @@ from rue.errors import BadInput
 from rue.formats import endings
 from rue.policy import Policy
 from rue.risk import check_tail
-from rue.solution import Limits, Solution
+from rue.solution import Limits, Solution, policy_of
 
 
 def simplify(
@@ -51,7 +51,7 @@ def simplify(
     target = Target.check(output, "policy", endings(Policy), inputs=[model, policy])
     umdp = parsing.read_model(model, file_options(goal, reward, avoid, const))
     given = parsing.read_policy_or_solution(policy, umdp)
-    large = given.policy if isinstance(given, Solution) else given
+    large = policy_of(given)
     with ProgressBar(as_json, limits.seconds) as progress:
         small = rue.simplify(umdp, large, nodes, loss, tail=tail, limits=limits, progress=progress)
     written = target.write(lambda path: rue.save(path, small))
