@@ -58,8 +58,9 @@ def sweeps(model: UMDP) -> list[tuple[str, int, float]]:
     layout = _Layout.shared(model)
     assert layout is not None
     (work,) = _Workspace.of(layout, 1).load(model, [0])
-    work.start(None)
-    work.run(TOLERANCE, Run(threads=1))
+    run = Run(threads=1)
+    work.start(None, run)
+    work.run(TOLERANCE, run)
     rows, own, value, policy = work.rows, work.policy_rows, work.value, work.policy
     greedy = best(lambda: shortest.improve(rows, value, policy, BETTER, own))
     fixed = best(lambda: shortest.sweep_policy(own, value, 1, 0.0))

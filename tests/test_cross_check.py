@@ -120,8 +120,8 @@ def test_a_cost_below_the_least_is_an_error_of_evaluate(monkeypatch):
 def test_optimal_values_that_are_off_are_an_error(monkeypatch, solver, factor):
     honest = optimal_module._PolicyIteration.prove
 
-    def crooked(iteration, tolerance):
-        above, below = honest(iteration, tolerance)
+    def crooked(iteration, tolerance, run):
+        above, below = honest(iteration, tolerance, run)
         return above * factor, below * factor
 
     monkeypatch.setattr(optimal_module._PolicyIteration, "prove", crooked)
