@@ -54,14 +54,25 @@ def pack_options(layers, options, rows):
         _take_out_loops(rows, i)
 
 
+@helper
+def _add_up(rows, i, gap_share, kappa, value, total):
+    """Write what row i comes to in each sample to `total`: what it pays, and the values that it leads to."""
+    samples = total.size
+    for k in range(samples):
+        total[k] = gap_share * rows.paid[i, k] + kappa * rows.visits[i, k]
+    for j in range(np.uint64(rows.ptr[i]), np.uint64(rows.ptr[i + 1])):
+        v = value[np.uint32(rows.target[j])]
+        for k in range(samples):
+            total[k] += rows.share[j, k] * v
+
+
 @kernel("i1 PackedRows float f1 int float float")
 def sweep(order, rows, kappa, value, sweeps, tolerance, ceiling):
     """Let the adversary improve against the rows by sweeps; return the last change, or infinity beyond the ceiling.
 
     A row is left out while the values that it leads to rest: since the sweep before, none of them has changed.
     """
-    ptr, target, share, paid, visits = rows
-    samples = paid.shape[1]
+    ptr, target, samples = rows.ptr, rows.target, rows.paid.shape[1]
     total = np.empty(samples)
     changed = np.zeros(value.size, np.int32)  # the last sweep in which a value changed
     delta = 0.0
@@ -74,12 +85,7 @@ def sweep(order, rows, kappa, value, sweeps, tolerance, ceiling):
                     rests = False
             if rests:
                 continue
-            for k in range(samples):
-                total[k] = paid[i, k] + kappa * visits[i, k]
-            for j in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
-                v = value[np.uint32(target[j])]
-                for k in range(samples):
-                    total[k] += share[j, k] * v
+            _add_up(rows, i, 1.0, kappa, value, total)
             worst = total[0]
             for k in range(1, samples):
                 worst = max(worst, total[k])
@@ -110,12 +116,7 @@ def sweep_replies(order, rows, kappa, value, paid_there, share_there, sweeps, to
     total = np.empty(samples)
     first = 0.0
     for i in range(order.size):
-        for k in range(samples):
-            total[k] = paid[i, k] + kappa * visits[i, k]
-        for j in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
-            v = value[np.uint32(target[j])]
-            for k in range(samples):
-                total[k] += share[j, k] * v
+        _add_up(rows, i, 1.0, kappa, value, total)
         worst = 0
         for k in range(1, samples):
             if total[k] > total[worst]:
@@ -149,17 +150,11 @@ def sweep_replies(order, rows, kappa, value, paid_there, share_there, sweeps, to
 @kernel("PackedRows float float f1 l1")
 def improve_replies(rows, gap_share, kappa, value, reply):
     """Set the adversary's best sample at each row against a fixed policy; return how many changed."""
-    ptr, target, share, paid, visits = rows
-    samples = paid.shape[1]
+    samples = rows.paid.shape[1]
     total = np.empty(samples)
     changed = 0
-    for i in range(ptr.size - 1):
-        for k in range(samples):
-            total[k] = gap_share * paid[i, k] + kappa * visits[i, k]
-        for j in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
-            v = value[np.uint32(target[j])]
-            for k in range(samples):
-                total[k] += share[j, k] * v
+    for i in range(rows.ptr.size - 1):
+        _add_up(rows, i, gap_share, kappa, value, total)
         best = 0
         for k in range(1, samples):
             if total[k] > total[best]:
