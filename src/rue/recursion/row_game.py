@@ -93,9 +93,7 @@ class RowGame(ABC):
 
         Values may fall below those of the policy on the way, so that they must come to rest before it is improved.
         """
-        paid, share = np.empty(self.order.size), np.empty(int(rows.ptr[-1]))
-        change = kernel.sweep_replies(self.order, rows, kappa, value, paid, share, SWEEPS, tolerance, ceiling)
-        return float(change)
+        return float(kernel.sweep_replies(self.order, rows, kappa, value, SWEEPS, tolerance, ceiling))
 
     def factorise(self, gap_share: float, kappa: float, value: Array) -> None:
         """Set `value` to the worst case of `gap_share`·g + κ: policy iteration of the adversary by factorisation."""

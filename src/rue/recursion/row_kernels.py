@@ -103,17 +103,19 @@ def sweep(order, rows, kappa, value, sweeps, tolerance, ceiling):
     return delta
 
 
-@kernel("i1 PackedRows float f1 f1 f1 int float float")
-def sweep_replies(order, rows, kappa, value, paid_there, share_there, sweeps, tolerance, ceiling):
+@kernel("i1 PackedRows float f1 int float float")
+def sweep_replies(order, rows, kappa, value, sweeps, tolerance, ceiling):
     """Sweep once over all samples, then with the adversary's replies of that sweep; return the change of the first one.
 
-    The later sweeps read the arrays `paid_there[i]` and `share_there[j]` of the replies alone, a tenth of the numbers.
-    They end when they change less than a part of the first one. Nothing follows a first sweep within the tolerance. The
-    result is infinite beyond the ceiling.
+    The later sweeps read what the replies pay and where they lead to alone, a tenth of the numbers. They end when they
+    change less than a part of the first one. Nothing follows a first sweep within the tolerance. The result is infinite
+    beyond the ceiling.
     """
     ptr, target, share, paid, visits = rows
     samples = paid.shape[1]
     total = np.empty(samples)
+    paid_there = np.empty(order.size)
+    share_there = np.empty(ptr[order.size])
     first = 0.0
     for i in range(order.size):
         _add_up(rows, i, 1.0, kappa, value, total)
