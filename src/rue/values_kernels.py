@@ -105,9 +105,14 @@ def load(index, model_prob, model_cost, first, allowed, prob, cost):
                 cost[b, i] = model_cost[c, k]
             else:
                 scale = 1.0 / leave
-                cost[b, i] = model_cost[c, k] * scale
-                for j in range(begin, end):
-                    prob[b, j] *= scale
+                if scale < np.inf:
+                    cost[b, i] = model_cost[c, k] * scale
+                    for j in range(begin, end):
+                        prob[b, j] *= scale
+                else:  # the inverse of a number below 1e-308 overflows
+                    cost[b, i] = model_cost[c, k] / leave
+                    for j in range(begin, end):
+                        prob[b, j] /= leave
 
 
 @kernel("Rows f1 i1")
@@ -169,7 +174,8 @@ def improve(rows, value, policy, tolerance, own):
             changed += 1
         else:
             best = current
-        delta = max(delta, abs(best - value[i]) / max(abs(best), 1e-300))
+        if best != value[i]:  # infinite values may stay
+            delta = max(delta, abs(best - value[i]) / max(abs(best), 1e-300)) if best < np.inf else np.inf
         value[i] = best
         chosen = np.uint32(policy[i])
         own.cost[i] = rows.cost[chosen]
@@ -197,7 +203,8 @@ def sweep_policy(own, value, sweeps, tolerance):
             while j < end:
                 q += own.prob[j] * value[np.uint32(own.target[j])]
                 j += np.uint64(1)
-            delta = max(delta, abs(q - value[i]) / max(abs(q), 1e-300))
+            if q != value[i]:  # infinite values may stay
+                delta = max(delta, abs(q - value[i]) / max(abs(q), 1e-300)) if q < np.inf else np.inf
             value[i] = q
         if delta <= tolerance:
             break
@@ -264,6 +271,10 @@ def prove(rows, value, weight, policy):
                 j = np.uint32(rows.target[t])
                 q += rows.prob[t] * value[j]
                 w += rows.prob[t] * weight[j]
+            if q == np.inf:  # no choice to worry about, unless the policy takes it
+                if c == policy[i]:
+                    up_need = np.inf
+                continue
             unit = UNIT_ROUNDOFF * (2 * (rows.out_ptr[c + 1] - rows.out_ptr[c]) + 8)
             error = unit * (q + value[i]) + UNDERFLOW
             drop = weight[i] - w - unit * (weight[i] + w)
