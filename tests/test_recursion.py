@@ -11,6 +11,8 @@ from naive import INF, Naive, matrix_game
 
 import rue
 from rue.judge import is_proper
+from rue.recursion import row_kernels
+from rue.recursion.one_step import StepGame, StepProblem
 
 SOLVERS = {"reg": rue.Regret, "cemr": rue.MyopicRegret, "cost": rue.WorstCase}
 
@@ -245,3 +247,17 @@ def test_pruning_keeps_what_is_optimal_somewhere():
     pruned, full = rue.solve(model, rue.Regret()), rue.solve(model, rue.Regret(prune=False))
     assert pruned.objective.upper >= full.objective.lower - 1e-9
     assert kept[pruned.policy.choice].all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sweeps_with_replies_find_what_sweeps_over_all_samples_find(seed):
+    model = rue.domains.Disaster(width=6, height=5, seed=seed).sample(6, seed=seed)
+    game = StepGame.build(StepProblem(model, model.cost, 0.0, None), randomised=False)
+    game.evaluate(0.0)
+    plain = np.zeros(model.graph.states)
+    row_kernels.sweep(game.order, game.pack(), 0.0, plain, 100_000, 0.0, np.inf)
+    assert game.value[game.order] == pytest.approx(plain[game.order], rel=1e-12)
+    assert game.count_rows() <= 0.1
+    steps = np.zeros(model.graph.states)
+    row_kernels.sweep(game.order, game.pack_units(), 1.0, steps, 100_000, 0.0, np.inf)
+    assert (np.abs(game.weight[game.order] - steps[game.order]) <= 0.1 * steps[game.order] + 1).all()

@@ -327,7 +327,7 @@ class _PolicySearch:
         return _Evaluated(choice, value, float(belief @ value[graph.initial]))
 
     def _sweep(self, sweeps: Callable[[int], float]) -> bool:
-        """Sweep with looks at the clock; return whether the values came to rest. `sweeps` returns the last change."""
+        """Sweep, with checks of the clock; return whether the values converged. `sweeps` returns the last change."""
         for most in pieces(SWEEPS, self.model.prob.size, WORK):
             if sweeps(most) <= CLOSE:
                 return True

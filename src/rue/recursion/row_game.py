@@ -91,7 +91,7 @@ class RowGame(ABC):
     def _sweep_replies(self, rows: PackedRows, kappa: float, value: Array, tolerance: float, ceiling: float) -> float:
         """Sweep values of a policy, mostly with the replies of one sweep; return the change of that one.
 
-        Values may fall below those of the policy on the way, so that they must come to rest before it is improved.
+        On the way, values may fall below those of the policy: they must converge before it is improved.
         """
         return float(kernel.sweep_replies(self.order, rows, kappa, value, SWEEPS, tolerance, ceiling))
 

@@ -70,7 +70,7 @@ def _add_up(rows, i, gap_share, kappa, value, total):
 def sweep(order, rows, kappa, value, sweeps, tolerance, ceiling):
     """Let the adversary improve against the rows by sweeps; return the last change, or infinity beyond the ceiling.
 
-    A row is left out while the values that it leads to rest: since the sweep before, none of them has changed.
+    A row is skipped if none of the values that it leads to has changed since the sweep before.
     """
     ptr, target, samples = rows.ptr, rows.target, rows.paid.shape[1]
     total = np.empty(samples)
@@ -79,11 +79,11 @@ def sweep(order, rows, kappa, value, sweeps, tolerance, ceiling):
     for n in range(1, sweeps + 1):
         delta = 0.0
         for i in range(order.size):
-            rests = n > 1
+            is_same = n > 1
             for j in range(np.uint64(ptr[i]), np.uint64(ptr[i + 1])):
                 if changed[np.uint32(target[j])] >= n - 1:
-                    rests = False
-            if rests:
+                    is_same = False
+            if is_same:
                 continue
             _add_up(rows, i, 1.0, kappa, value, total)
             worst = total[0]
